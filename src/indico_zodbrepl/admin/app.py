@@ -54,7 +54,7 @@ ENDS = {
 """Title and default text of the error page of each status."""
 
 LAST_TOLD = "zodbrepl-last-told"
-THREADS = gate.PLACES + 4
+THREADS = gate.PLACES + gate.OF_STRANGERS + 4
 """The last ones are left for monitoring systems, style sheets and refusals."""
 MOST_BYTES = 256 * 1024
 """Longest request body; waitress stores it on disk before the page reads it."""

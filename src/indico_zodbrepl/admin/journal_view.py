@@ -25,7 +25,7 @@ from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.losses import DECIDED, Loss, losses
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import Request
-from indico_zodbrepl.operations.recover import VALUES_SHOWN
+from indico_zodbrepl.operations.recover import DOWNLOADED, VALUES_SHOWN
 
 PAGE = 25
 """Operations of a page."""
@@ -50,6 +50,7 @@ KINDS = {
     "force": _("start forced"),
     DECIDED: _("decision about a loss"),
     VALUES_SHOWN: _("protected values shown"),
+    DOWNLOADED: _("recovery export downloaded"),
 }
 """Names of operations that are not words."""
 OPTIONS = {"--from": "source", "--days": "days"}

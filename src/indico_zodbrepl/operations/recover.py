@@ -24,8 +24,8 @@ FILE = "tail.fs"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
 MASK = "********"
 """Stands for a protected value."""
-VALUES_SHOWN = "values-shown"
-"""The kind of a journal entry: somebody has seen protected values."""
+VALUES_SHOWN, DOWNLOADED = "values-shown", "export-downloaded"
+"""Kinds of journal entries: somebody has seen protected values, or downloaded an export."""
 
 
 IDENTIFIER = re.compile("[A-Za-z_]+")

@@ -288,6 +288,21 @@ def test_a_mark_of_a_known_browser_counts_for_its_account_alone(stranger: FlaskC
     assert 429 == type_in(from_address(logins.stranger(stranger), "10.1.0.99")).status_code
 
 
+def test_a_browser_is_known_until_the_password_changes(
+    stranger: FlaskClient, tmp_path: Path
+) -> None:
+    """Whoever copied its mark has no more attempts than other strangers then."""
+    type_in(stranger)
+    stranger.delete_cookie("zodbrepl-8100")
+    for number in range(10):
+        other = logins.stranger(stranger)
+        assert 401 == type_in(other, f"name{number}", "wrong").status_code
+    assert 401 == type_in(stranger, "alice", "wrong").status_code
+    path = tmp_path / "admin" / "accounts.json"
+    accounts.make(path, accounts.set_password("alice", "another four words"))
+    assert 429 == type_in(stranger, "alice", "wrong").status_code
+
+
 def test_logins_that_succeed_are_not_counted(stranger: FlaskClient) -> None:
     for _number in range(12):
         client = logins.stranger(stranger)

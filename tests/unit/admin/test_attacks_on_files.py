@@ -113,7 +113,7 @@ def test_an_odd_name_of_a_tail_in_the_journal_is_no_tail(
     line = {**begun.to_json(), "told": told, "outcome": "done", "ended": time.time()}
     Layout(cluster).journal.write_text(json.dumps(line) + "\n")
     assert 200 == client.get(f"/journal/{begun.identifier}").status_code
-    assert 404 == client.get(f"/journal/{begun.identifier}/tail").status_code
+    assert 404 == client.post(f"/journal/{begun.identifier}/tail").status_code
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,8 @@ def test_a_stranger_s_requests_count_for_the_address(
 ) -> None:
     client = make_client()
     stranger = anonymous(client)
-    places = client.application.extensions[gate.EXTENSION]
-    for _number in range(gate.EACH):
+    places = client.application.extensions[gate.STRANGERS]
+    for _number in range(gate.EACH_STRANGER):
         places.take(Sender("127.0.0.1"))
     answer = stranger.get("/login")
     assert 429 == answer.status_code
@@ -258,18 +258,29 @@ def test_a_browser_that_an_operator_has_used_can_log_in_while_strangers_send_too
     make_client: MakeClient, anonymous: ClientFor
 ) -> None:
     client = make_client()
-    places = client.application.extensions[gate.EXTENSION]
+    places = client.application.extensions[gate.STRANGERS]
     page = client.application
     with page.test_request_context(ANY):
         marked = page.make_response("")
-        login.know(page, marked, logins.OPERATOR)
+        login.know(page, marked, logins.EVERYBODY.users[logins.OPERATOR].person)
     name, _equals, rest = marked.headers["Set-Cookie"].partition("=")
     known = anonymous(client)
     known.set_cookie(name, rest.partition(";")[0])
-    for number in range(gate.PLACES - gate.FOR_OPERATORS):
+    for number in range(gate.OF_STRANGERS - gate.FOR_KNOWN):
         places.take(Sender(f"10.0.0.{number}"))
     assert 429 == anonymous(client).get("/login").status_code
     assert 200 == known.get("/login").status_code
+
+
+def test_a_viewer_with_a_session_and_a_token_does_not_keep_others_from_logging_in(
+    make_client: MakeClient, anonymous: ClientFor
+) -> None:
+    client = make_client()
+    places = client.application.extensions[gate.EXTENSION]
+    for number in range(gate.PLACES - gate.FOR_OPERATORS):
+        places.take(Sender(("victor (admin page)", "dashboard (token)")[number % 2]))
+    new = anonymous(client)
+    assert 200 == new.get("/login").status_code
 
 
 def test_some_places_are_left_for_operators_and_each_sender_gets_a_few() -> None:

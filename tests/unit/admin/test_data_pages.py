@@ -221,6 +221,17 @@ def test_a_viewer_sees_all_and_begins_nothing(
     assert [] == client.application.extensions["zodbrepl"].jobs.begun
 
 
+def test_a_viewer_reads_no_titles_of_large_objects(
+    client: FlaskClient, of: Cluster, viewer: ClientFor
+) -> None:
+    statistics.keep(of, kept.KEPT)
+    named = str(kept.FOUND["largest"][0]["what"])
+    assert named in text_of(soup(client, "/data"))
+    seen = text_of(soup(viewer(client), "/data"))
+    assert named not in seen
+    assert "Largest objects" in seen
+
+
 @pytest.mark.parametrize("path", ["/data", "/data/benchmarks"])
 def test_a_read_only_page_begins_nothing(make_client: MakeClient, of: Cluster, path: str) -> None:
     client = make_client({"admin": dataclasses.replace(of.admin, read_only=True)})

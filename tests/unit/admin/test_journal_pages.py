@@ -217,8 +217,9 @@ def test_one_operation_is_shown_whole(client: FlaskClient, of: Cluster) -> None:
         "Point of no return",
     ):
         assert expected in told
-    assert [f"/recover/{past.TAIL}", f"/journal/{entry.identifier}/tail?name={past.TAIL}"] == [
-        link["href"] for link in page.select(".tail a")
+    assert [f"/recover/{past.TAIL}"] == [link["href"] for link in page.select(".tail a")]
+    assert [f"/journal/{entry.identifier}/tail?name={past.TAIL}"] == [
+        form["action"] for form in page.select(".tail form")
     ]
 
 
@@ -284,7 +285,7 @@ def test_a_tail_is_downloaded_as_a_zip_file_with_its_blobs(
     folder = past.tail(of)
     entry = past.failover(folder)
     past.keep(of, entry)
-    answer = client.get(f"/journal/{entry.identifier}/tail", buffered=True)
+    answer = client.post(f"/journal/{entry.identifier}/tail", buffered=True)
     assert (200, "application/zip", f"attachment; filename={past.TAIL}.zip") == (
         answer.status_code,
         answer.mimetype,
@@ -306,7 +307,7 @@ def test_a_large_tail_is_never_whole_in_memory(client: FlaskClient, of: Cluster)
     folder = past.tail(of)
     (folder / "tail.fs").write_bytes(os.urandom(9_000_000))
     past.keep(of, entry := past.failover(folder))
-    answer = client.get(f"/journal/{entry.identifier}/tail", buffered=False)
+    answer = client.post(f"/journal/{entry.identifier}/tail", buffered=False)
     sizes = [len(piece) for piece in answer.response]
     answer.close()
     assert sum(sizes) > 9_000_000
@@ -341,7 +342,7 @@ def test_nothing_but_a_tail_is_downloaded(
     (Layout(of).lost_tails / "linked").symlink_to(secrets)
     folder = exported_to.format(tails=Layout(of).lost_tails, tail=past.TAIL, var=Layout(of).var)
     past.keep(of, entry := past.failover(Path(folder)))
-    assert 404 == client.get(f"/journal/{entry.identifier}/tail", buffered=True).status_code
+    assert 404 == client.post(f"/journal/{entry.identifier}/tail", buffered=True).status_code
 
 
 @pytest.mark.parametrize("name", ["other", "..", "", "../secrets", past.TAIL + "/blobs", "%00"])
@@ -349,7 +350,7 @@ def test_a_name_that_the_operation_did_not_export_is_not_found(
     client: FlaskClient, of: Cluster, name: str
 ) -> None:
     past.keep(of, entry := past.failover(past.tail(of)))
-    assert 404 == client.get(f"/journal/{entry.identifier}/tail?name={name}").status_code
+    assert 404 == client.post(f"/journal/{entry.identifier}/tail?name={name}").status_code
 
 
 def test_a_link_in_a_tail_is_not_followed(client: FlaskClient, of: Cluster) -> None:
@@ -357,7 +358,7 @@ def test_a_link_in_a_tail_is_not_followed(client: FlaskClient, of: Cluster) -> N
     (folder / "secret").symlink_to("/etc/passwd")
     (folder / "more").symlink_to("/etc")
     past.keep(of, entry := past.failover(folder))
-    answer = client.get(f"/journal/{entry.identifier}/tail", buffered=True)
+    answer = client.post(f"/journal/{entry.identifier}/tail", buffered=True)
     assert 3 == len(zipfile.ZipFile(io.BytesIO(answer.data)).namelist())
 
 
@@ -367,18 +368,32 @@ def test_only_operators_download_and_a_viewer_is_told_why(
     past.keep(of, entry := past.failover(past.tail(of)))
     path = f"/journal/{entry.identifier}"
     assert "Only operators can see or download" in text_of(soup(viewer(client), path), ".tail")
-    assert 403 == viewer(client).get(f"{path}/tail", buffered=True).status_code
-    assert 303 == anonymous(client).get(f"{path}/tail", buffered=True).status_code
+    assert 403 == viewer(client).post(f"{path}/tail", buffered=True).status_code
+    assert 400 == anonymous(client).post(f"{path}/tail", buffered=True).status_code
     assert 303 == anonymous(client).get("/journal").status_code
 
 
 def test_downloads_leave_threads_for_others(client: FlaskClient, of: Cluster) -> None:
     past.keep(of, entry := past.failover(past.tail(of)))
     path = f"/journal/{entry.identifier}/tail"
-    taken = [client.get(path, buffered=False) for _ in range(pages.DOWNLOADS)]
-    assert "being downloaded" in text_of(soup(client, path, 503))
+    taken = [client.post(path, buffered=False) for _ in range(pages.DOWNLOADS)]
+    refused = client.post(path)
+    assert (503, True) == (refused.status_code, "being downloaded" in refused.text)
     for answer in taken:
         answer.close()
-    assert 200 == client.get(path, buffered=True).status_code
-    assert 200 == client.head(path, buffered=True).status_code
-    assert 200 == client.get(path, buffered=True).status_code
+    for _number in range(pages.DOWNLOADS + 1):
+        assert 200 == client.post(path, buffered=True).status_code
+
+
+def test_the_journal_names_who_downloaded_an_export(client: FlaskClient, of: Cluster) -> None:
+    past.keep(of, entry := past.failover(past.tail(of)))
+    path = f"/journal/{entry.identifier}/tail"
+    assert 405 == client.get(path).status_code, "a link on another site must not do it"
+    assert 200 == client.post(path, buffered=True).status_code
+    made = journal.read(of)[0][-1]
+    assert ("export-downloaded", past.TAIL, "alice (admin page)") == (
+        made.plan.operation,
+        made.plan.target,
+        made.actor,
+    )
+    assert "recovery export downloaded" in client.get("/journal").text.lower()

@@ -5,6 +5,7 @@ A view without a rule needs a login: nothing is public by mistake.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -28,8 +29,13 @@ View = TypeVar("View", bound=Callable[..., Any])
 NEEDS = "_needs_level"
 NOBODY = "nobody"
 PLACES, FOR_OPERATORS, EACH = 12, 4, 6
-"""Simultaneous requests: of all, those left for operators, of one sender.  Browsers send six."""
-EXTENSION = "zodbrepl-places"
+"""Simultaneous requests of users and tokens: of all, those left for operators, of one sender.
+
+Browsers send six.
+"""
+OF_STRANGERS, FOR_KNOWN, EACH_STRANGER = 6, 2, 3
+"""The same before a login; some are left for browsers that operators have used."""
+EXTENSION, STRANGERS = "zodbrepl-places", "zodbrepl-strangers"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -89,8 +95,7 @@ def sender() -> Sender:
     known = login.known_browser()
     if known is None:
         return Sender(login.address())
-    account = accounts().users.get(known.account)
-    return Sender(known.key, account is not None and account.level is Level.OPERATOR)
+    return Sender(known.key, known.person.level is Level.OPERATOR)
 
 
 def _is_quick() -> bool:
@@ -141,16 +146,18 @@ def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
     csrf = CSRFProtect()
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None)
     csrf.init_app(app)
-    places = app.extensions[EXTENSION] = Quota(PLACES, FOR_OPERATORS, EACH)
+    app.extensions[EXTENSION] = Quota(PLACES, FOR_OPERATORS, EACH)
+    app.extensions[STRANGERS] = Quota(OF_STRANGERS, FOR_KNOWN, EACH_STRANGER)
 
     @app.before_request
     def check() -> ResponseReturnValue | None:
         if not is_own_host(request.headers.get("Host", ""), admin, outer):
             abort(400, _("This page does not serve that host name."))
         if not _is_quick():
+            places: Quota = app.extensions[STRANGERS if person() is None else EXTENSION]
             who = sender()
             places.take(who)
-            g.place = who
+            g.give_back = functools.partial(places.give_back, who)
         refused = _login_needed(csrf)
         if refused is not None or request.routing_exception is not None:
             return refused
@@ -163,9 +170,9 @@ def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
 
     @app.teardown_request
     def leave(_error: BaseException | None) -> None:
-        place = g.pop("place", None)
-        if place is not None:
-            places.give_back(place)
+        give_back = g.pop("give_back", None)
+        if give_back is not None:
+            give_back()
 
     @app.after_request
     def add_headers(response: Response) -> Response:

@@ -154,11 +154,11 @@ def limit_failures(app: Flask, endpoint: str) -> None:
     app.view_functions[endpoint] = view
 
 
-def know(app: Flask, response: BaseResponse, name: str) -> None:
-    """Mark the browser of a user who has logged in."""
+def know(app: Flask, response: BaseResponse, person: accounts.Person) -> None:
+    """Mark the browser of a user who has logged in, until the password changes."""
     response.set_cookie(
         _mark(app),
-        _signer(app).dumps([name, secrets.token_hex(8)]),
+        _signer(app).dumps([person.get_id(), secrets.token_hex(8)]),
         max_age=KNOWN_SECONDS,
         httponly=True,
         samesite="Lax",
@@ -172,11 +172,11 @@ class KnownBrowser:
     """A browser that has logged in.
 
     Attributes:
-        account: the name of the account.
+        person: who logged in there.
         mark: differs for each login.
     """
 
-    account: str
+    person: accounts.Person
     mark: str
 
     @property
@@ -186,20 +186,24 @@ class KnownBrowser:
 
 
 def known_browser() -> KnownBrowser | None:
-    """Return the browser that sent the present request; None if its mark is missing or invalid."""
+    """Return the browser that sent the present request.
+
+    None if its mark is missing or invalid, or if the password has changed since.
+    """
     try:
-        account, mark = _signer(current_app).loads(
+        identity, mark = _signer(current_app).loads(
             request.cookies.get(_mark(current_app), ""), max_age=KNOWN_SECONDS
         )
     except (BadSignature, ValueError, TypeError):
         return None
-    return KnownBrowser(account, mark)
+    person = sessions.person_of(identity) if isinstance(identity, str) else None
+    return None if person is None else KnownBrowser(person, mark)
 
 
 def _known_or(other: Callable[[], str]) -> str:
     """Return the key of a browser that is known for the typed account, else another key."""
     known = known_browser()
-    return known.key if known is not None and known.account == _typed_name() else other()
+    return known.key if known is not None and known.person.name == _typed_name() else other()
 
 
 def _account() -> str:

@@ -98,18 +98,26 @@ def install(app: Flask, cluster: Cluster) -> None:
 
     @manager.user_loader  # type: ignore[untyped-decorator]
     def of_session(identifier: str) -> Person | None:
-        account = _known(reader).users.get(identifier.rpartition(":")[0])
-        same = account is not None and account.person.get_id() == identifier
-        if not same or is_over(session, time.time()) or session.get("id", "") in ended:
+        person = person_of(identifier)
+        if person is None or is_over(session, time.time()) or session.get("id", "") in ended:
             g.session_is_over = True
             return None
-        return account.person if account else None
+        return person
 
     @manager.request_loader  # type: ignore[untyped-decorator]
     def of_token(asked: Request) -> Person | None:
         text = bearer(asked)
         token = _known(reader).of_token(text) if text else None
         return token.person if token else None
+
+
+def person_of(identity: str) -> Person | None:
+    """Return the user of an identity as ``Person.get_id`` makes it; None if it is not valid now."""
+    reader = cast(Reader, current_app.extensions[EXTENSION])
+    account = _known(reader).users.get(identity.rpartition(":")[0])
+    if account is None or account.person.get_id() != identity:
+        return None
+    return account.person
 
 
 def _known(reader: Reader) -> Accounts:

@@ -36,7 +36,7 @@ def log_in() -> ResponseReturnValue:
         return login_page.show(401, wanted=wanted, problem=_("Wrong name or password."))
     sessions.begin(account.person)
     response = redirect(login_page.own_path(wanted), 303)
-    login_page.know(current_app, response, account.name)
+    login_page.know(current_app, response, account.person)
     return response
 
 

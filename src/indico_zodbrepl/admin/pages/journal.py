@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import exports, visibility
-from indico_zodbrepl.admin.access.gate import why_not_see_contents
+from indico_zodbrepl.admin.access.gate import actor, why_not_see_contents
 from indico_zodbrepl.admin.filters import sentence
 from indico_zodbrepl.admin.journal_view import (
     FilterForm,
@@ -28,7 +28,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.exports_interface import RecoveryExport
 from indico_zodbrepl.host.interface import host_of
-from indico_zodbrepl.operations import journal, messages
+from indico_zodbrepl.operations import journal, messages, recover
 from indico_zodbrepl.operations.messages import headline
 from indico_zodbrepl.operations.operation import Operation
 
@@ -90,9 +90,12 @@ def entry(identifier: str) -> str:
     )
 
 
-@blueprint.get("/journal/<identifier>/tail")
+@blueprint.post("/journal/<identifier>/tail")
 def tail(identifier: str) -> Response:
-    """Download a recovery export of the operation: ``name``, or the last one."""
+    """Download a recovery export of the operation, once the journal says so.
+
+    The export is ``name``, or the last one.  Read-only mode does not matter.
+    """
     if why_not_see_contents():
         abort(403, why_not_see_contents())
     export = _export_of(_one(identifier), request.args.get("name"))
@@ -108,6 +111,7 @@ def tail(identifier: str) -> Response:
     with contextlib.ExitStack() as failed:
         failed.callback(_downloads.release)
         packed = host_of(here().cluster).packed_export(export)
+        journal.note(here().cluster, recover.DOWNLOADED, export.name, "", actor())
         response = Response(packed, mimetype="application/zip")
         response.headers.set("Content-Disposition", "attachment", filename=f"{export.name}.zip")
         response.call_on_close(failed.pop_all().close)
