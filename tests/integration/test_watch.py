@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, free_ports, wait_until
+from operations import last_entry, succeed
 from prometheus_client.parser import text_string_to_metric_families
+from storage_writer import Writer
 from zeo_client import commit
 
 from indico_zodbrepl.cluster.layout import Layout
@@ -220,3 +223,29 @@ def test_in_a_terminal_it_shows_what_changes_also_without_the_section(
         assert watching.stderr is not None
         assert "" == watching.stderr.read()
     assert (Layout(cluster.cluster).watch / "events.jsonl").exists()
+
+
+def test_an_outage_lasts_from_the_last_save_before_a_failover_to_the_first_one_after_it(
+    watched: Watched, receiver: Receiver
+) -> None:
+    cluster = watched.under_test
+    with Writer(cluster) as writer:
+        cluster.stop("node-a")
+        stopped, saved = time.time(), len(writer.acknowledged)
+        wait_until(lambda: time.time() > stopped + 6, "users have waited for 6 s")
+        succeed(cluster, "failover", "--reason", "a is gone")
+        failover = last_entry(cluster)
+        wait_until(lambda: len(writer.acknowledged) > saved + 1, "a save after it")
+        resumed = time.time()
+        told = watched.wait_for("saving works again after", "outage")
+        wait_until(lambda: told in receiver.events, "the alert that ends the outage")
+    found = told["outage"]
+    assert found["exact"]
+    assert found["noticed"]
+    assert stopped - 3 < found["last_save_at"] <= stopped + 0.1
+    assert stopped + 6 < found["first_save_at"] <= resumed
+    wait_until(lambda: last_entry(cluster).plan.operation == "outage", "its entry in the journal")
+    shown = json.loads(succeed(cluster, "journal", failover.identifier, "--json"))
+    assert found["no_save_seconds"] == shown["outage"]["no_save_seconds"]
+    assert 6 < found["no_save_seconds"]
+    assert "users could not save: " in succeed(cluster, "journal", failover.identifier)

@@ -24,6 +24,7 @@ from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.losses import DECIDED, Loss, losses
 from indico_zodbrepl.operations.operation import Operation, Outcome
+from indico_zodbrepl.operations.outages import OUTAGE
 from indico_zodbrepl.operations.planning import Request
 from indico_zodbrepl.operations.recover import DOWNLOADED, VALUES_SHOWN
 
@@ -49,6 +50,7 @@ KINDS = {
     "node-follow": _("upstream changed"),
     "force": _("start forced"),
     DECIDED: _("decision about a loss"),
+    OUTAGE: _("saving interrupted"),
     VALUES_SHOWN: _("protected values shown"),
     DOWNLOADED: _("recovery export downloaded"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from indico_zodbrepl.operations.operation import Operation
 
 
 @click.command()
@@ -215,18 +217,25 @@ def journal(app: App, identifier: str | None, as_json: bool) -> None:
     """
     from indico_zodbrepl.cli.operation_view import entry_lines, print_journal
     from indico_zodbrepl.operations.journal import find, read
+    from indico_zodbrepl.operations.outages import by_operation
 
     entries, notices = read(app.cluster)
     for notice in notices:
         click.echo(f"NOTICE: {notice}", err=True)
     shown = entries if identifier is None else find(entries, identifier)
+    outages = by_operation(entries)
+
+    def as_values(entry: Operation) -> dict[str, Any]:
+        outage = outages.get(entry.identifier)
+        return {**entry.to_json(), "outage": None if outage is None else outage.to_json()}
+
     if as_json:
-        values = [each.to_json() for each in shown] if isinstance(shown, list) else shown.to_json()
+        values = list(map(as_values, shown)) if isinstance(shown, list) else as_values(shown)
         click.echo(json.dumps(values, indent=2))
     elif isinstance(shown, list):
         print_journal(shown)
     else:
-        for line in entry_lines(shown):
+        for line in entry_lines(shown, outages.get(shown.identifier)):
             click.echo(line)
 
 

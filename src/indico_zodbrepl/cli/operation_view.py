@@ -22,6 +22,7 @@ from indico_zodbrepl.operations.messages import (
 )
 from indico_zodbrepl.operations.model import Finding, Plan, Step, Verdict
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
+from indico_zodbrepl.operations.outages import OUTAGE, Outage, by_operation
 from indico_zodbrepl.operations.pack import REMOVED
 
 Lines = Iterable[str]
@@ -205,6 +206,7 @@ def print_journal(entries: Sequence[Operation]) -> None:
     if not entries:
         click.echo("The journal is empty.")
         return
+    outages = by_operation(entries)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in (
         "Started (UTC)",
@@ -212,6 +214,7 @@ def print_journal(entries: Sequence[Operation]) -> None:
         "By",
         "Outcome",
         "Data loss",
+        "No saves",
         "Downtime",
         "Reason",
     ):
@@ -223,29 +226,42 @@ def print_journal(entries: Sequence[Operation]) -> None:
             entry.actor,
             entry.outcome,
             lost_text(entry),
+            outages[entry.identifier].short if entry.identifier in outages else "-",
             gap_text(entry),
             entry.plan.reason or "-",
         )
     console = Console(highlight=False, width=None if Console().is_terminal else 100)
     console.print(table)
-    console.print(f"\nOne in full: journal ID, such as {entries[-1].identifier}", style="dim")
+    console.print(
+        "\nNo saves: from the last save of a user to the first one after the outage. Downtime: the "
+        "part that the operation itself measured.",
+        style="dim",
+    )
+    console.print(f"One in full: journal ID, such as {entries[-1].identifier}", style="dim")
 
 
-def entry_lines(entry: Operation) -> Iterator[str]:
-    """Yield one entry of the journal in full."""
+def entry_lines(entry: Operation, outage: Outage | None = None) -> Iterator[str]:
+    """Yield one entry of the journal in full.
+
+    Args:
+        outage: its outage, or the one during which it ran; None without one.
+    """
     yield from heading(entry.plan)
     yield f"  id       {entry.identifier}"
     yield f"  by       {entry.actor}"
     yield f"  started  {seconds_text(entry.began)} UTC"
     yield f"  ended    {seconds_text(entry.ended)} UTC"
     yield f"  outcome  {entry.outcome}" + (f": {entry.remark}" if entry.remark else "")
+    if outage is not None:
+        yield from _folded(f"  users could not save: {outage.text}", "    ")
     for what, value in figures_in_words(entry.figures):
         yield f"  {what}: {value}"
     if entry.plan.findings:
         yield ""
         yield from finding_lines(entry.plan.findings)
-    yield ""
-    yield from loss_lines(entry.plan)
+    if entry.plan.operation != OUTAGE:
+        yield ""
+        yield from loss_lines(entry.plan)
     if entry.plan.steps:
         yield ""
         yield "Steps"

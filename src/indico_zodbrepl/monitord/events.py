@@ -10,6 +10,7 @@ from typing import Any
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
+from indico_zodbrepl.operations.outages import Outage
 
 SETTLED_AFTER = 3.0
 """Seconds for which a state must be better before the problem counts as over.
@@ -29,6 +30,7 @@ class Kind(enum.StrEnum):
     CAUGHT_UP = "caught-up"
     WOULD_ACT = "would-act"
     LINEAGE = "lineage"
+    OUTAGE = "outage"
     WATCH = "watch"
 
 
@@ -50,6 +52,8 @@ class Event:
         subject: name of the node or Indico instance it is about; empty for the cluster.
         text: what, in one line.
         detail, hint: as of an ``Alert``; may be empty.
+        outage: the outage that has ended; None for other events.
+        former: the primary before it; empty if it has none.
     """
 
     at: float
@@ -59,9 +63,16 @@ class Event:
     text: str
     detail: str = ""
     hint: str = ""
+    outage: Outage | None = None
+    former: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """Return it for ``json.dumps``; ``outage`` and ``former`` only with an outage."""
+        values = dataclasses.asdict(self)
+        del values["outage"], values["former"]
+        if self.outage is not None:
+            values |= {"outage": self.outage.to_json(), "former": self.former}
+        return values
 
 
 WEIGHTS = {

@@ -25,6 +25,8 @@ from indico_zodbrepl.monitord.history import FILE, History
 from indico_zodbrepl.monitord.intent import intents
 from indico_zodbrepl.monitord.last_seen import last_seen
 from indico_zodbrepl.monitord.notifiers import Notifier
+from indico_zodbrepl.monitord.outage_records import later_on
+from indico_zodbrepl.monitord.outages import outages
 from indico_zodbrepl.operations import facts
 from indico_zodbrepl.operations.facts import Situation
 
@@ -44,6 +46,7 @@ class EventDetector:
 
     Attributes:
         notifiers: they receive the events of each moment.
+        journal: receives the outages; None to write none into the journal.
 
     Threads: ``see`` and ``tell`` are for one at a time; what it counts may be read by any.
     """
@@ -56,6 +59,7 @@ class EventDetector:
         self.latest: tuple[Snapshot, float] | None = None
         self.unwritten = 0
         self.notifiers: list[Notifier] = []
+        self.journal: Notifier | None = None
         self._cluster = cluster
         self._watch = watch
         self._commands = Commands.here(cluster)
@@ -110,6 +114,12 @@ class EventDetector:
                 self._watch.failover_after,
                 self._commands,
             )
+        found += outages(
+            self._memory,
+            snapshot,
+            later_on(self._cluster, snapshot.primary) if snapshot.primary else _unknown,
+            findings.epoch_began,
+        )
         lags = {
             node.name: (rules.behind(self._memory, node, snapshot.taken_at), node.lag_transactions)
             for node in snapshot.nodes
@@ -140,6 +150,9 @@ class EventDetector:
             self._keep(event)
         for notifier in self.notifiers:
             notifier.take(events)
+        ended = [event for event in events if event.outage is not None]
+        if self.journal is not None and ended:
+            self.journal.take(ended)
 
     def lost(self, notifier: str, events: Sequence[Event], reason: str) -> None:
         """Record in the file that a notifier gave up events; any thread may call it."""
@@ -192,3 +205,8 @@ class EventDetector:
             if name in self._failing:
                 logger.info("%s is written again", self._layout.watch / name)
             self._failing.discard(name)
+
+
+def _unknown(_after: int) -> int | None:
+    """Tell nothing: there is no primary to ask."""
+    return None

@@ -13,6 +13,27 @@ FORMAT = formats.MEMORY.known
 
 
 @dataclasses.dataclass
+class Ongoing:
+    """An outage that has not been reported yet.  Moments are seconds since 1970.
+
+    Attributes:
+        since: when saving was last seen to be possible.
+        seen: when it was first seen to be impossible; None if only the primary changed.
+        ended: when it was first seen to be possible again.
+        last: id of the last transaction before it, as far as is known.
+        leads: the primary before it and its epoch.
+        blind: True if the monitor did not run when it began.
+    """
+
+    since: float
+    seen: float | None
+    ended: float | None
+    last: int
+    leads: tuple[str, int | None] | None
+    blind: bool
+
+
+@dataclasses.dataclass
 class Memory:
     """The situation as reported so far.  For one thread.
 
@@ -26,6 +47,10 @@ class Memory:
         lagging: nodes whose lag was reported, and its maximum, in seconds.
         gone, gone_since: the primary that does not serve, and since when; None if it serves.
         gone_told: what was reported about that; empty for nothing.
+        watched: when the last snapshot was taken.
+        saved: the primary's last transaction when saving was last possible.
+        leads: the primary then, and its epoch.
+        outage: the one that is not over, or of which the first save is awaited.
     """
 
     state: str | None = None
@@ -38,6 +63,10 @@ class Memory:
     gone: str | None = None
     gone_since: float | None = None
     gone_told: str = ""
+    watched: float | None = None
+    saved: int | None = None
+    leads: tuple[str, int | None] | None = None
+    outage: Ongoing | None = None
 
     def to_json(self) -> dict[str, Any]:
         values = dataclasses.asdict(self)
@@ -67,6 +96,30 @@ def from_json(values: Any) -> Memory:
             gone=values["gone"],
             gone_since=values["gone_since"],
             gone_told=values["gone_told"],
+            watched=values.get("watched"),
+            saved=values.get("saved"),
+            leads=_leads(values.get("leads")),
+            outage=_ongoing(values.get("outage")),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return Memory()
+
+
+def _leads(values: Any) -> tuple[str, int | None] | None:
+    if values is None:
+        return None
+    name, epoch = values
+    return str(name), None if epoch is None else int(epoch)
+
+
+def _ongoing(values: Any) -> Ongoing | None:
+    if values is None:
+        return None
+    return Ongoing(
+        since=float(values["since"]),
+        seen=values["seen"],
+        ended=values["ended"],
+        last=int(values["last"]),
+        leads=_leads(values["leads"]),
+        blind=values["blind"],
+    )

@@ -28,6 +28,7 @@ from indico_zodbrepl.monitord import mail, stream, webhook
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.loop import EventDetector
 from indico_zodbrepl.monitord.notifiers import Notifier, Recipient
+from indico_zodbrepl.monitord.outage_records import OutageJournal
 from indico_zodbrepl.monitord.secret import read_secret
 from indico_zodbrepl.monitord.service import create_server
 from indico_zodbrepl.monitord.verifier import Verifier
@@ -65,7 +66,12 @@ def plan(cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
     endpoints = [each for each in cluster.endpoints() if each.kind == "watch"]
     ports.check_free(cluster, endpoints)
     served = [f"serve metrics at {watch.metrics_url}"] if watch.port else []
-    does = [f"remember what is seen in {layout.watch}", *told, *served]
+    does = [
+        f"remember what is seen in {layout.watch}",
+        "write each outage into the journal",
+        *told,
+        *served,
+    ]
     if can(cluster, "lineage"):
         does.append(
             "compare followers with the primary every three minutes, and write how far "
@@ -102,6 +108,7 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     detector = EventDetector(cluster, watch, lambda event: stream.show(console, event))
     for recipient in recipients(cluster, watch):
         detector.notifiers.append(Notifier(recipient, detector.lost))
+    detector.journal = Notifier(OutageJournal(cluster), detector.lost)
 
     verifier = Verifier(host_of(cluster).verify, Commands.here(cluster))
 
@@ -115,7 +122,7 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     ended = threading.Event()
     with _signals(ended):
         detector.tell([_begins(cluster, watch)])
-        for notifier in detector.notifiers:
+        for notifier in (*detector.notifiers, detector.journal):
             notifier.start()
         if server is not None:
             threading.Thread(target=server.run, name="metrics", daemon=True).start()

@@ -12,6 +12,7 @@ from indico_zodbrepl.host.datafs_answers import Progress as CopyProgress
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.model import Figures, JsonValue
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
+from indico_zodbrepl.operations.outages import OUTAGE, of_entry
 
 OUTCOMES = {
     Outcome.RUNNING: "is not finished",
@@ -36,17 +37,22 @@ FIGURES = {
     "days": "days of history kept",
     "digest": "digest of the last transaction",
     "diverged": "nodes that diverged",
+    "exact": "from the list of transactions",
     "exported": "transactions exported",
     "exported_objects": "among what was exported",
     "exported_to": "exported to",
+    "first_save_at": "first save afterwards",
     "held_at": "writes paused from",
+    "impossible_seconds": "saving was impossible",
     "in_place": "without a restart of the server",
     "kept_in": "the replaced data are kept in",
     "killed": "processes killed",
+    "last_save_at": "last save before",
     "last_tid": "last transaction",
     "left": "skipped, as they conflict",
     "lost_transactions": "transactions lost",
     "missing_blobs": "missing blob files",
+    "no_save_seconds": "from the last save before to the first one afterwards",
     "promoted_after": "last transaction before the promotion",
     "promoted_in_place": "promoted without a restart of its server",
     "ran": "its program ran before",
@@ -86,6 +92,8 @@ def gap_text(entry: Operation) -> str:
 
 def lost_text(entry: Operation) -> str:
     """Return how many transactions were lost; ``?`` while the old primary is unreadable."""
+    if entry.plan.operation == OUTAGE:
+        return "-"
     unknown = entry.plan.loss is not None and not entry.plan.loss.exact
     return str(entry.figures.get("lost_transactions", "?" if unknown else 0))
 
@@ -142,7 +150,10 @@ class Ending:
 
 
 def headline(ended: Operation) -> str:
-    """Return its outcome and duration."""
+    """Return its outcome and duration; of an outage its length for users."""
+    outage = of_entry(ended)
+    if outage is not None:
+        return f"users could not save: {outage.short}"
     took = (ended.ended or ended.began) - ended.began
     return f"{ended.plan.name} {OUTCOMES[ended.outcome]} ({took:.2f} s)"
 

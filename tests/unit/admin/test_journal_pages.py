@@ -397,3 +397,34 @@ def test_the_journal_names_who_downloaded_an_export(client: FlaskClient, of: Clu
         made.actor,
     )
     assert "recovery export downloaded" in client.get("/journal").text.lower()
+
+
+def test_an_operation_shows_how_long_users_could_not_save_beside_its_own_downtime(
+    client: FlaskClient, of: Cluster
+) -> None:
+    failover = past.failover(past.tail(of))
+    past.keep(of, past.outage(), failover, past.packing(9))
+    shown = text_of(soup(client, f"/journal/{failover.identifier}"))
+    assert (
+        "Users could not save: 198 s, from the last save (2026-11-20 11:02:52 UTC) to the first "
+        "one after it (2026-11-20 11:06:10 UTC)." in shown
+    )
+    rows = [row.get_text(" ", strip=True) for row in soup(client, "/journal").select("tbody tr")]
+    assert "198 s 4.25 s" in " ".join(rows[1].split())
+    assert rows[0].startswith("Pack")
+    assert rows[2].startswith("Saving interrupted: b")
+    assert "198 s" in rows[2]
+    told = client.get(f"/api/operations/{failover.identifier}").get_json()
+    assert 198 == told["operation"]["outage"]["no_save_seconds"]
+    short = {each["id"]: each for each in client.get("/api/operations").get_json()["operations"]}
+    assert short[failover.identifier]["outage"] == told["operation"]["outage"]
+    assert short[past.packing(9).identifier]["outage"] is None
+
+
+def test_an_outage_in_which_nobody_saved_is_shown_as_a_limit(
+    client: FlaskClient, of: Cluster
+) -> None:
+    found = past.outage(first_save=None)
+    past.keep(of, found)
+    shown = text_of(soup(client, f"/journal/{found.identifier}"))
+    assert "at most 199 s: saving was impossible for 197 s. No save is known to have" in shown

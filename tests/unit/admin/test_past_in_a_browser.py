@@ -28,6 +28,7 @@ def with_a_past(folder: Path) -> tuple[Cluster, list[str]]:
     ended = past.failover(past.tail(cluster))
     stopped = past.failover(past.tail(cluster, f"{past.TAIL}-2"), 3, outcome=Outcome.STOPPED)
     past.keep(cluster, ended, *[past.packing(number) for number in range(4, 40)], stopped)
+    past.keep(cluster, past.outage(), past.outage(39, None))
     with Layout(cluster).journal.open("a") as file:
         file.write("torn")
     statistics.keep(cluster, kept.KEPT)

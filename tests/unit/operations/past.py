@@ -11,6 +11,7 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Finding, JsonValue, Loss, Plan, Step, Verdict
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
+from indico_zodbrepl.operations.outages import OUTAGE, Outage
 
 BEGAN = 1795172767.123
 """2026-11-20 11:06:07 UTC."""
@@ -79,6 +80,23 @@ def packing(number: int, actor: str = "cron") -> Operation:
     plan = Plan("pack", "test", "", "weekly", 0, (), None, ())
     begun = operation.new("test", plan, actor, BEGAN + 60 * number)
     return dataclasses.replace(begun, ended=begun.began + 9, outcome=Outcome.DONE)
+
+
+def outage(number: int = 0, first_save: float | None = 3.4) -> Operation:
+    """An outage from 194.6 s before the failover of that number, as the monitor journals it."""
+    began = BEGAN + 60 * number
+    plan = Plan(OUTAGE, "b", "a", "", 0, (), None, ())
+    ended = began + (5 if first_save is None else first_save)
+    found = Outage(
+        began - 194.6,
+        ended,
+        began - 194.6,
+        None if first_save is None else ended,
+        197.0,
+        exact=True,
+    )
+    begun = operation.new("test", plan, "monitor", found.began)
+    return dataclasses.replace(begun, ended=ended, outcome=Outcome.DONE, told=found.figures())
 
 
 def keep(cluster: Cluster, *entries: Operation) -> None:

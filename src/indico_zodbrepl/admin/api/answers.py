@@ -12,6 +12,7 @@ from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.model import Finding, Loss, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
+from indico_zodbrepl.operations.outages import Outage
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.probing import typed_json
 
@@ -203,6 +204,34 @@ class OperationStep:
 
 
 @dataclasses.dataclass(frozen=True)
+class OutageAnswer:
+    """A time in which nobody could save, as users saw it; moments are seconds since 1970.
+
+    Attributes:
+        began, ended: when saving was last seen to be possible, and the first save afterwards.
+        no_save_seconds: from the last save before it to the first one afterwards; null without one.
+        last_save_at, first_save_at: when these two were committed.
+        impossible_seconds: for how long the monitor saw that nobody could save, 0 if that was
+            shorter than the time between two checks; null if it did not run all the time.
+        exact: true if the primary listed its transactions; else they were seen once a second.
+        longest_seconds: for how long a user can have waited at most.
+        noticed: true if the saves show that somebody waited that long.
+        text: the same in words.
+    """
+
+    began: float
+    ended: float
+    no_save_seconds: float | None
+    last_save_at: float | None
+    first_save_at: float | None
+    impossible_seconds: float | None
+    exact: bool
+    longest_seconds: float
+    noticed: bool
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
 class OperationInShort:
     """Summary of an operation of the journal.
 
@@ -216,6 +245,7 @@ class OperationInShort:
         outcome: running and stopped operations are open. End a stopped one by resume, undo or
             abandon.
         lost_transactions: null if unknown.
+        outage: of the operation, or during which it ran; null without one.
         href: path of the whole operation.
     """
 
@@ -229,6 +259,7 @@ class OperationInShort:
     ended: float | None
     outcome: Outcome
     lost_transactions: int | None
+    outage: OutageAnswer | None
     href: str
 
 
@@ -237,7 +268,8 @@ class OperationWhole:
     """An operation with its plan, its steps and their times.
 
     Attributes:
-        id, operation, target, source, actor, began, ended, outcome: as in OperationInShort.
+        id, operation, target, source, actor, began, ended, outcome, outage: as in
+            OperationInShort.
         at_work: true while a process executes it.
         epoch: the cluster's epoch afterwards.
         loss: the data that it loses, as planned; null if none.
@@ -257,6 +289,7 @@ class OperationWhole:
     began: float
     ended: float | None
     outcome: Outcome
+    outage: OutageAnswer | None
     at_work: bool
     epoch: int
     loss: Loss | None
@@ -368,18 +401,28 @@ def planned(plan: Plan, digest: str) -> PlanAnswer:
     return PlanAnswer(digest, typed_json.convert(plan.to_json(), PlannedOperation))
 
 
-def in_short(entry: Operation, href: str) -> OperationInShort:
+def in_short(entry: Operation, href: str, outage: Outage | None) -> OperationInShort:
     return _like(
-        OperationInShort, entry, **_of_plan(entry), lost_transactions=_lost(entry), href=href
+        OperationInShort,
+        entry,
+        **_of_plan(entry),
+        lost_transactions=_lost(entry),
+        outage=_outage(outage),
+        href=href,
     )
 
 
-def whole(entry: Operation, *, at_work: bool) -> OperationWhole:
+def _outage(outage: Outage | None) -> OutageAnswer | None:
+    return None if outage is None else typed_json.convert(outage.to_json(), OutageAnswer)
+
+
+def whole(entry: Operation, outage: Outage | None, *, at_work: bool) -> OperationWhole:
     plan = entry.plan
     return _like(
         OperationWhole,
         entry,
         **_of_plan(entry),
+        outage=_outage(outage),
         at_work=at_work,
         epoch=plan.epoch,
         loss=plan.loss,

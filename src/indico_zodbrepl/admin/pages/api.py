@@ -22,6 +22,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.operations import planning, store
 from indico_zodbrepl.operations.model import Refusal
 from indico_zodbrepl.operations.operation import Operation, Outcome
+from indico_zodbrepl.operations.outages import by_operation
 
 LIMIT, MOST = 50, 200
 """Operations of a page: by default, and at most."""
@@ -74,11 +75,15 @@ def list_operations() -> ResponseReturnValue:
         outcome=asked.get("outcome", ""),
         actor=asked.get("actor", ""),
     )
+    outages = by_operation(entries)
     found, more = answers.page(entries, wanted, asked.get("before", ""), int(limit))
     further = {**asked.to_dict(), "before": found[-1].identifier} if more else {}
     return reply(
         Operations(
-            tuple(answers.in_short(each, _href(each.identifier)) for each in found),
+            tuple(
+                answers.in_short(each, _href(each.identifier), outages.get(each.identifier))
+                for each in found
+            ),
             tuple(
                 answers.job_answer(visibility.job(job))
                 for job in here().jobs.recent()
@@ -154,7 +159,8 @@ def one(identifier: str) -> ResponseReturnValue:
         now = opened(here().cluster)
         present = now.operation if _is(now, operation.identifier) else None
         shown = visibility.operation(present or operation)
-        whole = answers.whole(shown, at_work=bool(present) and now.at_work)
+        outage = by_operation(journal_view.read(here().cluster)[0]).get(shown.identifier)
+        whole = answers.whole(shown, outage, at_work=bool(present) and now.at_work)
     return reply(answers.work(None if job is None else visibility.job(job), whole))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, abort, render_template, request
@@ -31,6 +32,7 @@ from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations import journal, messages, recover
 from indico_zodbrepl.operations.messages import headline
 from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.operations.outages import by_operation
 
 DOWNLOADS = 2
 """Simultaneous downloads; each occupies one of the page's threads."""
@@ -60,6 +62,7 @@ def show() -> ResponseReturnValue:
         most_notices=MOST_NOTICES,
         asked=asked,
         filtered=not valid or form.wanted() != Wanted(),
+        outages=by_operation(entries),
         wording=messages,
         name_of=name_of,
         command=Commands(site.cluster, site.home).zodbrepl("journal"),
@@ -70,13 +73,15 @@ def show() -> ResponseReturnValue:
 @blueprint.get("/journal/<identifier>")
 def entry(identifier: str) -> str:
     site = here()
-    found, at_work = _present(_one(identifier))
+    entries, _notices = visibility.journal(site.cluster)
+    found, at_work = _present(_one(entries, identifier))
     live: dict[str, Any] = {"layout": "base.html"}
     if found.outcome.is_open and site.watcher.latest() is not None:
         live = {"layout": "live.html", **site.context()}
     return render_template(
         "journal_entry.html",
         entry=found,
+        outage=by_operation(entries).get(found.identifier),
         at_work=at_work,
         headline=headline(found),
         name_of=name_of,
@@ -98,7 +103,8 @@ def tail(identifier: str) -> Response:
     """
     if why_not_see_contents():
         abort(403, why_not_see_contents())
-    export = _export_of(_one(identifier), request.args.get("name"))
+    entries, _notices = visibility.journal(here().cluster)
+    export = _export_of(_one(entries, identifier), request.args.get("name"))
     if not _downloads.acquire(blocking=False):
         abort(
             503,
@@ -118,8 +124,7 @@ def tail(identifier: str) -> Response:
         return response
 
 
-def _one(identifier: str) -> Operation:
-    entries, _notices = visibility.journal(here().cluster)
+def _one(entries: Sequence[Operation], identifier: str) -> Operation:
     try:
         return journal.find(entries, identifier)
     except OperatorError as error:
