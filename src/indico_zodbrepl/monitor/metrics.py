@@ -49,6 +49,7 @@ SNAPSHOT_METRICS = described(
     ("snapshots_total", "", "snapshots taken"),
     ("alerts", "level", "present alerts of each level"),
     ("epoch", "", "highest epoch that any node, record or state says; absent without epochs"),
+    ("split_brain", "", "1 while more than one node accepts writes, else 0"),
     ("primary", "node", "1 for the one writable primary or elected master, else 0"),
     ("node_up", "node", "1 when the node's own server answers, else 0"),
     ("node_as_assigned", "node", "1 when it runs in the assigned role and is connected"),
@@ -167,6 +168,7 @@ def of_snapshot(snapshot: Snapshot) -> Values:
         yield "control_disk_free_bytes", [((), snapshot.control_disk.free)]
         yield "control_disk_size_bytes", [((), snapshot.control_disk.size)]
     yield from _automation(snapshot)
+    yield "split_brain", [((), bool(snapshot.rivals))]
     yield "operations_open", [((), len(snapshot.operations))]
     yield "primary", [((node.name,), node.name == snapshot.primary) for node in snapshot.nodes]
     for name, figure in NODE_FIGURES.items():
