@@ -27,7 +27,9 @@ from indico_zodbrepl.admin.pages import (
     operations,
     overview,
     recover,
+    silences,
 )
+from indico_zodbrepl.admin.silence_view import silence_of, silence_path, time_left
 from indico_zodbrepl.admin.site import EXTENSION, Site
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.programs import Admin
@@ -35,7 +37,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import http_server
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, automation, recover, journal, data, machines, api, access)
+PAGES = (overview, operations, automation, silences, recover, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an OperatorError by its exit code; 503 for all others."""
 
@@ -85,6 +87,9 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
         home=home,
         navigation=_navigation,
         loss_notice=loss_notice,
+        silence_of=silence_of,
+        silence_path=silence_path,
+        time_left=time_left,
         wrong_fields=wrong_fields,
     )
     for page in PAGES:

@@ -22,6 +22,7 @@ from wtforms.form import BaseForm
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
 
 from indico_zodbrepl.bench.suites.in_app import MODIFY, READ, TESTS, WRITE, cases
+from indico_zodbrepl.operations.silences import MOST_HOURS
 
 MOST_CHARACTERS = 500
 MOST_SHOWN = 200
@@ -113,6 +114,24 @@ class PauseForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
 
     reason = StringField(
         _("Reason, for all who find it paused"),
+        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
+        [_stripped],
+    )
+
+
+class SilenceForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """For how long an alert is silenced, and why."""
+
+    hours = FloatField(
+        _("Hours"),
+        [
+            InputRequired(_("Say for how many hours.")),
+            NumberRange(1 / 60, MOST_HOURS, _("Choose up to 72 hours.")),
+        ],
+        default=4,
+    )
+    reason = StringField(
+        _("Reason, for all who see the alert"),
         [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
         [_stripped],
     )

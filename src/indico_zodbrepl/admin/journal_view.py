@@ -27,6 +27,7 @@ from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.outages import OUTAGE
 from indico_zodbrepl.operations.planning import Request
 from indico_zodbrepl.operations.recover import DOWNLOADED, VALUES_SHOWN
+from indico_zodbrepl.operations.silences import END, SILENCE
 
 PAGE = 25
 """Operations of a page."""
@@ -50,6 +51,8 @@ KINDS = {
     "node-follow": _("upstream changed"),
     "force": _("start forced"),
     DECIDED: _("decision about a loss"),
+    SILENCE: _("alert silenced"),
+    END: _("silence ended"),
     OUTAGE: _("saving interrupted"),
     VALUES_SHOWN: _("protected values shown"),
     DOWNLOADED: _("recovery export downloaded"),

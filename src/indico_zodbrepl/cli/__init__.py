@@ -26,6 +26,7 @@ COMMANDS = {
     "agent": Lazy("hosts", "Serve this host to the other hosts of the cluster."),
     "automation": Lazy("automation", "Elect the leader together with the other hosts."),
     "status": Lazy("cluster", "Show nodes, replication, Indico instances and problems."),
+    "silence": Lazy("silence", "Acknowledge an alert, so that it is not sent for some hours."),
     "watch": Lazy("cluster", "Monitor the cluster until stopped, and report what changes."),
     "admin": Lazy("admin", "Serve the admin page, or manage its accounts."),
     "demo": Lazy("cluster", "Start the cluster, load conferences, stop everything on Ctrl-C."),

@@ -6,7 +6,7 @@ import datetime
 import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import FileStore
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.disks import gib
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, Program
@@ -48,8 +50,28 @@ def show(cluster: Cluster, home: Path) -> Snapshot:
         from indico_zodbrepl.operations.recommend import procedures
 
         steps = procedures(cluster, snapshot, home)
-    print_parts(console, view(snapshot, steps, home, fold_first=console.is_terminal))
+    silenced = _silenced(cluster) if snapshot.warnings else {}
+    parts = view(snapshot, steps, home, fold_first=console.is_terminal, silenced=silenced)
+    print_parts(console, parts)
     return snapshot
+
+
+def _silenced(cluster: Cluster) -> dict[tuple[str, str, str], str]:
+    """Return who silenced each alert, why and for how long, by level, subject and text."""
+    try:
+        if b'"silence"' not in Layout(cluster).journal.read_bytes():
+            return {}  # so that `status`, which has to be fast, imports no operations
+    except OSError:
+        return {}
+    from indico_zodbrepl.operations import journal
+    from indico_zodbrepl.operations.silences import active
+
+    now = time.time()
+    try:
+        entries, _notices = journal.read(cluster)
+    except OperatorError:
+        return {}  # `journal` says so; the state must be shown
+    return {key: each.text(now) for key, each in active(entries, now).items()}
 
 
 def watch(cluster: Cluster, home: Path) -> Snapshot:
@@ -95,7 +117,12 @@ def _foldable(part: RenderableType) -> RenderableType:
 
 
 def view(
-    snapshot: Snapshot, steps: Iterable[Procedure], home: Path, *, fold_first: bool = True
+    snapshot: Snapshot,
+    steps: Iterable[Procedure],
+    home: Path,
+    *,
+    fold_first: bool = True,
+    silenced: Mapping[tuple[str, str, str], str] | None = None,
 ) -> list[RenderableType]:
     """Return the paragraphs of ``status`` for ``print_parts``.
 
@@ -103,6 +130,7 @@ def view(
         steps: what to do; shown only while the cluster does not work.
         home: folder where commands are typed.
         fold_first: fold the first line at WIDTH; monitoring systems show that line alone.
+        silenced: of each silenced alert, by level, subject and text, who silenced it and why.
     """
     taken = datetime.datetime.fromtimestamp(snapshot.taken_at, datetime.UTC)
     state = snapshot.state
@@ -133,6 +161,9 @@ def view(
         parts += [_folded(each, "", "  ") for each in uploads(snapshot)]
     for warning in snapshot.warnings:
         parts += [Text(), *_warning(warning)]
+        key = (warning.level.value, warning.subject, warning.text)
+        if silenced and key in silenced:
+            parts += [_folded(silenced[key], "  ", "  ")]
     if not state.works:
         for procedure in steps:
             parts += [Text(), *_procedure(procedure)]

@@ -27,6 +27,7 @@ from indico_zodbrepl.monitord.last_seen import last_seen
 from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.monitord.outage_records import later_on
 from indico_zodbrepl.monitord.outages import outages
+from indico_zodbrepl.monitord.silencing import Silences, ended, to_send
 from indico_zodbrepl.operations import facts
 from indico_zodbrepl.operations.facts import Situation
 
@@ -69,6 +70,7 @@ class EventDetector:
         self._memory = memory.from_json(files.read(self._memory_file))
         self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
         self._last_seen = parse(files.read(layout.last_seen))
+        self._silences = Silences(cluster)
         self._failing: set[str] = set()
         self._lock = threading.Lock()
         self._telling = threading.Lock()
@@ -127,7 +129,10 @@ class EventDetector:
             and (node.assigned_role.follows or node.lag_seconds is not None)
         }
         self._write(FILE, lambda: self.history.add(snapshot.taken_at, lags))
-        self.tell(found)
+        silences = self._silences.now(snapshot.taken_at)
+        sent = to_send(self._memory, snapshot, silences, found)
+        again = ended(self._memory, snapshot, silences)
+        self.tell([*found, *again], [*sent, *again])
         self._write("memory.json", lambda: files.replace(self._memory_file, self._memory.to_json()))
 
     def _went_back(self, seen: LastSeen | None) -> bool:
@@ -140,19 +145,24 @@ class EventDetector:
             and seen.last_tid < before.last_tid
         )
 
-    def tell(self, events: Sequence[Event]) -> None:
-        """Report the events of one moment: to people, to the file and to the notifiers."""
+    def tell(self, events: Sequence[Event], sent: Sequence[Event] | None = None) -> None:
+        """Report the events of one moment: to people, to the file and to the notifiers.
+
+        Args:
+            sent: those for the notifiers, as alerts may be silenced; None: all.
+        """
         if not events:
             return
         for event in events:
             self.counted[event.kind.value] += 1
             self._show(event)
             self._keep(event)
-        for notifier in self.notifiers:
-            notifier.take(events)
-        ended = [event for event in events if event.outage is not None]
-        if self.journal is not None and ended:
-            self.journal.take(ended)
+        sent = events if sent is None else sent
+        for notifier in self.notifiers if sent else ():
+            notifier.take(sent)
+        over = [event for event in events if event.outage is not None]
+        if self.journal is not None and over:
+            self.journal.take(over)
 
     def lost(self, notifier: str, events: Sequence[Event], reason: str) -> None:
         """Record in the file that a notifier gave up events; any thread may call it."""

@@ -50,6 +50,8 @@ class Memory:
         watched: when the last snapshot was taken.
         saved: the primary's last transaction when saving was last possible.
         leads: the primary then, and its epoch.
+        silenced: the present alerts that are silenced.
+        sent_state: the overall state that recipients know; None before the first.
         outage: the one that is not over, or of which the first save is awaited.
     """
 
@@ -67,9 +69,12 @@ class Memory:
     saved: int | None = None
     leads: tuple[str, int | None] | None = None
     outage: Ongoing | None = None
+    silenced: set[AlertKey] = dataclasses.field(default_factory=set)
+    sent_state: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         values = dataclasses.asdict(self)
+        values["silenced"] = sorted(self.silenced)
         values["alerts"] = [[*key, seen] for key, seen in self.alerts.items()]
         return {"format": FORMAT, **values}
 
@@ -100,6 +105,10 @@ def from_json(values: Any) -> Memory:
             saved=values.get("saved"),
             leads=_leads(values.get("leads")),
             outage=_ongoing(values.get("outage")),
+            silenced={
+                (level, subject, text) for level, subject, text in values.get("silenced", ())
+            },
+            sent_state=values.get("sent_state"),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return Memory()

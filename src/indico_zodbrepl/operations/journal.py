@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
@@ -37,19 +37,28 @@ def append(cluster: Cluster, entry: Operation) -> None:
         append_line(Layout(cluster).journal, line.encode())
 
 
-def note(cluster: Cluster, what: str, subject: str, reason: str, actor: str) -> None:
+def note(
+    cluster: Cluster,
+    what: str,
+    subject: str,
+    reason: str,
+    actor: str,
+    *,
+    told: Mapping[str, JsonValue] | None = None,
+) -> None:
     """Append an entry for something that is done at once and has no plan.
 
     Args:
         what: the kind of operation, one word.
         subject: what it was about.
+        told: its figures; None without any.
 
     Raises OperatorError.
     """
     now = time.time()
     plan = Plan(what, subject, "", reason, 0, (), None, ())
     begun = operation.new(cluster.name, plan, actor, now, cluster.here)
-    append(cluster, begun.later(ended=now, outcome=Outcome.DONE))
+    append(cluster, begun.later(ended=now, outcome=Outcome.DONE, told=dict(told or {})))
 
 
 def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:

@@ -63,6 +63,7 @@ FIGURES = {
     "resumed_bytes": "copied by an earlier attempt",
     "starts_later": "follows when it starts",
     "turned_in_place": "demoted without a restart of its server",
+    "until_at": "until",
     "unread_bytes": "could not be read",
     "verified_tid": "verified up to transaction",
     "writable_after_seconds": "writable after the plan was made",

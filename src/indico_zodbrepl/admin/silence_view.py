@@ -1,0 +1,35 @@
+"""The silences of alerts, for all pages that show alerts."""
+
+from __future__ import annotations
+
+import time
+
+from flask import url_for
+
+from indico_zodbrepl.admin import journal_view
+from indico_zodbrepl.admin.site import here
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.operations.silences import Silence, active, key_of, name_of
+from indico_zodbrepl.probing.answers import Alert
+
+
+def silence_of(alert: Alert) -> Silence | None:
+    """Return the silence of an alert; None if it is sent, or the journal is unreadable.
+
+    It reads the journal only, which is cached: pages show it at each refresh.
+    """
+    try:
+        entries, _notices = journal_view.read(here().cluster)
+    except OperatorError:
+        return None  # the journal's page says so
+    return active(entries, time.time()).get(key_of(alert))
+
+
+def time_left(silence: Silence) -> str:
+    """Return for how long it lasts, in whole minutes: a page is sent again when it changes."""
+    return silence.left(time.time())
+
+
+def silence_path(alert: Alert) -> str:
+    """Return the path of the page that silences an alert."""
+    return url_for("silences.show", name=name_of(key_of(alert)))

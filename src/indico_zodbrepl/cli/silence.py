@@ -1,0 +1,68 @@
+"""The command that acknowledges alerts, so that they are not sent for a while."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from indico_zodbrepl.cli.app import DRY_RUN, REASON, UNCHANGED, App, pass_app
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.monitor.snapshot import Snapshot
+    from indico_zodbrepl.operations.silences import Key, Silence
+
+
+@click.command()
+@click.argument("alert", required=False)
+@click.option("--hours", type=float, help="For how long, up to 72.")
+@click.option("--end", "ended", is_flag=True, help="End the silence of ALERT instead.")
+@REASON
+@DRY_RUN
+@pass_app
+def silence(
+    app: App, *, alert: str | None, hours: float | None, ended: bool, reason: str, dry_run: bool
+) -> None:
+    """Acknowledge ALERT: send it to nobody for some hours.  Without ALERT, list the alerts.
+
+    ALERT is the name in the list.  The monitor sends no mail and no webhook about it.  `status` and
+    the admin page go on showing it, and the state does not change.  If it still holds when the time
+    is over, it is sent.
+    """
+    from indico_zodbrepl.monitor import take_snapshot
+    from indico_zodbrepl.operations import journal, operation, silences
+
+    now = time.time()
+    if alert is None:
+        snapshot = take_snapshot(app.cluster)
+        _list(snapshot, silences.active(journal.read(app.cluster)[0], now), now)
+        return
+    if ended == (hours is not None):
+        raise click.UsageError("give one of --hours and --end")
+    if not reason.strip() and not dry_run:
+        raise click.UsageError("--reason TEXT is required: whoever sees the alert has to know why")
+    found = silences.named(take_snapshot(app.cluster).warnings, alert)
+    hours = hours or 0.0
+    if not ended:
+        silences.check_hours(hours)
+    what = "End the silence of" if ended else f"Silence for {hours:g} hours"
+    click.echo(f"{what}: {found.level.upper()}: {found.text}")
+    if dry_run:
+        click.echo(UNCHANGED)
+    elif ended:
+        silences.end(app.cluster, found, reason.strip(), operation.actor())
+    else:
+        silences.silence(app.cluster, found, hours, reason.strip(), operation.actor(), now=now)
+
+
+def _list(snapshot: Snapshot, active: dict[Key, Silence], now: float) -> None:
+    from indico_zodbrepl.operations.silences import key_of, name_of
+
+    for each in snapshot.warnings:
+        key = key_of(each)
+        click.echo(f"{name_of(key)}  {each.level.upper()}: {each.text}")
+        if key in active:
+            click.echo(f"          {active[key].text(now)}")
+    if not snapshot.warnings:
+        click.echo("There is no alert.")

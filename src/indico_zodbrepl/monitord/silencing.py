@@ -1,0 +1,114 @@
+"""The events that are sent while alerts are silenced.
+
+Everything is shown, written and counted as always; only recipients get less.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
+from indico_zodbrepl.monitord.events import Event, Kind, Weight
+from indico_zodbrepl.monitord.memory import AlertKey, Memory
+from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.operations.silences import Silence, active, key_of
+from indico_zodbrepl.probing.answers import Level
+
+logger = logging.getLogger(__name__)
+
+
+class Silences:
+    """The silences of the journal, which is read again when its file has changed.
+
+    Threads: for one at a time.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._state: tuple[int, int, int] | None = None
+        self._entries: Sequence[Operation] = ()
+
+    def now(self, moment: float) -> dict[AlertKey, Silence]:
+        """Return the active silences; those known before if the journal can't be read."""
+        try:
+            found = os.stat(Layout(self._cluster).journal)
+            state = found.st_ino, found.st_size, found.st_mtime_ns
+            if state != self._state:
+                self._entries = journal.read(self._cluster)[0]
+                self._state = state
+        except FileNotFoundError:
+            self._entries = ()
+        except (OSError, OperatorError) as error:
+            logger.warning("the silences can't be read: %s", error)
+        return active(self._entries, moment)
+
+
+def ended(memory: Memory, snapshot: Snapshot, silences: Mapping[AlertKey, Silence]) -> list[Event]:
+    """Return an event for each alert that still holds when its silence has ended; pure.
+
+    Updates ``memory``: the alerts that are silenced now.
+    """
+    found = [
+        Event(
+            snapshot.taken_at,
+            Kind.ALERT,
+            Weight(alert.level.value),
+            alert.subject,
+            alert.text,
+            f"its silence has ended. {alert.detail}".strip(),
+            alert.hint,
+        )
+        for alert in snapshot.warnings
+        if key_of(alert) in memory.silenced and key_of(alert) not in silences
+    ]
+    over = {(event.weight.value, event.subject, event.text) for event in found}
+    memory.silenced = {
+        key
+        for key in memory.alerts
+        if key in silences or (key in memory.silenced and key not in over)
+    }
+    return found
+
+
+def to_send(
+    memory: Memory,
+    snapshot: Snapshot,
+    silences: Mapping[AlertKey, Silence],
+    events: Sequence[Event],
+) -> list[Event]:
+    """Return the events that recipients get; pure.  Call it before ``ended``.
+
+    Without silenced alerts and their ends.  The state degraded is left out, too, if silenced alerts
+    alone cause it, and then the return to healthy.  A worse state is always sent.
+    """
+    silent = {*silences, *memory.silenced}
+    causes = {key_of(each) for each in snapshot.warnings if each.level is not Level.NOTICE}
+    found = []
+    for event in events:
+        if event.kind is Kind.STATE:
+            quiet = snapshot.state is State.DEGRADED and causes and causes <= silent
+            back = snapshot.state is State.HEALTHY and memory.sent_state == State.HEALTHY
+            if quiet or back:
+                continue
+            memory.sent_state = snapshot.state.value
+        elif _is_about(event, silent):
+            continue
+        found.append(event)
+    return found
+
+
+def _is_about(event: Event, silent: set[AlertKey]) -> bool:
+    if event.kind is Kind.ALERT:
+        return (event.weight.value, event.subject, event.text) in silent
+    if event.kind is Kind.CLEARED:
+        return any(
+            event.subject == subject and event.text == f"no longer: {text}"
+            for _level, subject, text in silent
+        )
+    return False

@@ -1,0 +1,169 @@
+"""A silenced alert is sent to nobody until its silence ends; nothing else is left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from situations import HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, cluster, findings, snapshot
+
+from indico_zodbrepl.cluster.programs import Watch
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.monitord.events import Event, Kind
+from indico_zodbrepl.monitord.loop import EventDetector
+from indico_zodbrepl.monitord.notifiers import Notifier
+from indico_zodbrepl.operations import journal, silences
+from indico_zodbrepl.operations.model import JsonValue
+from indico_zodbrepl.operations.silences import MOST_HOURS, active, key_of, name_of, named
+
+NOW = 1795172767.0
+
+
+class Mailbox:
+    name = "mail"
+
+    def deliver(self, _events: Sequence[Event]) -> None:
+        raise AssertionError("its thread was not started")
+
+
+class Watching:
+    """A monitor with one recipient, which may be restarted."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "watch").mkdir()
+        self.cluster = cluster(var_directory=folder)
+        self.shown: list[Event] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.detector = EventDetector(self.cluster, Watch("", 0), self.shown.append)
+        self.notifier = Notifier(Mailbox(), self.detector.lost)
+        self.detector.notifiers.append(self.notifier)
+
+    def at(self, second: float, **situation: Any) -> list[str]:
+        """Return the texts that the recipient gets."""
+        moment = {**situation, "taken_at": NOW + second}
+        self.notifier._waiting.clear()
+        self.detector.see(findings(**moment), snapshot(**moment))
+        return [event.text for _at, events in self.notifier._waiting for event in events]
+
+    def silence_all(self, second: float, hours: float, **situation: Any) -> None:
+        """Silence the alerts of a situation."""
+        for alert in snapshot(**situation, taken_at=NOW + second).warnings:
+            time.sleep(0.002)  # entries of the journal are named by the millisecond
+            silences.silence(self.cluster, alert, hours, "disk ordered", "anna", now=NOW + second)
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Watching:
+    made = Watching(tmp_path)
+    assert ["HEALTHY: Indico is writable; a is primary, b follows."] == made.at(0, **HEALTHY)
+    return made
+
+
+def test_an_alert_that_comes_back_while_it_is_silenced_is_sent_to_nobody_and_still_shown(
+    watching: Watching,
+) -> None:
+    assert "secondary b is stopped" in watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    for second in range(2, 100):
+        watching.shown.clear()
+        back = second % 20 < 10
+        assert [] == [
+            each
+            for each in watching.at(second, **(HEALTHY if back else SECONDARY_KILLED))
+            if not each.startswith("HEALTHY")
+        ]
+    texts = [event["text"] for event in watching.detector._events]  # in events.jsonl
+    assert 1 < texts.count("secondary b is stopped")
+    assert any(text.startswith("DEGRADED") for text in texts)
+
+
+def test_an_alert_that_still_holds_when_its_silence_ends_is_sent_even_after_a_restart(
+    watching: Watching,
+) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    assert [] == watching.at(3, **SECONDARY_KILLED)
+    watching.restart()
+    assert [] == watching.at(3600, **SECONDARY_KILLED)
+    assert {"secondary b is stopped", "primary a has no follower"} == set(
+        watching.at(3603, **SECONDARY_KILLED)
+    )
+    assert watching.shown[-1].detail.startswith("its silence has ended.")
+    assert [] == watching.at(3604, **SECONDARY_KILLED)
+
+
+def test_an_alert_that_is_over_before_its_silence_ends_is_not_sent(watching: Watching) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    for second in range(3, 10):
+        watching.at(second, **HEALTHY)
+    assert [] == watching.at(3700, **HEALTHY)
+
+
+def test_another_alert_and_a_worse_state_are_sent_although_some_alerts_are_silenced(
+    watching: Watching,
+) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    sent = watching.at(3, **PRIMARY_KILLED)
+    assert "primary a is stopped" in sent
+    assert any(text.startswith("DOWN") for text in sent)
+
+
+def test_a_critical_alert_can_be_silenced_but_the_state_down_is_sent(watching: Watching) -> None:
+    watching.silence_all(0, 1, **PRIMARY_KILLED)
+    (sent,) = watching.at(1, **PRIMARY_KILLED)
+    assert sent.startswith("DOWN: Nothing can be saved")
+
+
+def test_a_silence_that_somebody_ends_is_over_at_once(watching: Watching) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    assert [] == watching.at(3, **SECONDARY_KILLED)
+    alert = next(each for each in snapshot(**SECONDARY_KILLED).warnings if each.subject == "b")
+    silences.end(watching.cluster, alert, "repaired after all", "ben")
+    assert ["secondary b is stopped"] == watching.at(4, **SECONDARY_KILLED)
+
+
+def test_a_silence_has_a_name_a_reason_and_an_end_within_the_limit(tmp_path: Path) -> None:
+    of = cluster(var_directory=tmp_path)
+    alert = snapshot(**SECONDARY_KILLED).warnings[0]
+    for hours in (0, -1, MOST_HOURS + 1, float("nan"), float("inf")):
+        with pytest.raises(OperatorError, match="up to 72 hours"):
+            silences.silence(of, alert, hours, "x", "anna", now=NOW)
+    made = silences.silence(of, alert, 2, "disk ordered", "anna", now=NOW)
+    assert "silenced by anna for 1 h 30 min more: disk ordered" == made.text(NOW + 1801)
+    entries, _notices = journal.read(of)
+    assert {key_of(alert): made} == active(entries, NOW)
+    assert {} == active(entries, NOW + 7200)
+    assert ("silence", "anna", "disk ordered") == (
+        entries[0].plan.operation,
+        entries[0].actor,
+        entries[0].plan.reason,
+    )
+    assert alert == named([alert], name_of(key_of(alert)))
+    with pytest.raises(OperatorError, match="no alert"):
+        named([alert], "00000000")
+
+
+def test_a_strange_line_of_the_journal_silences_nothing_for_longer_than_the_limit(
+    tmp_path: Path,
+) -> None:
+    of = cluster(var_directory=tmp_path)
+    told: dict[str, JsonValue] = {"level": "warning", "subject": "b", "text": "x", "until_at": 9e10}
+    journal.note(of, silences.SILENCE, "b", "for ever", "eve", told=told)
+    journal.note(of, silences.SILENCE, "b", "", "eve", told={"level": 7})
+    (found,) = active(journal.read(of)[0], NOW).values()
+    assert found.until <= journal.read(of)[0][0].began + 3600 * MOST_HOURS
+
+
+def test_events_of_other_kinds_are_never_silenced(watching: Watching) -> None:
+    watching.silence_all(0, 1, **PRIMARY_KILLED)
+    sent = [text for second in range(1, 15) for text in watching.at(second, **PRIMARY_KILLED)]
+    assert any(text.startswith("Failover") for text in sent)
+    assert any(event.kind is Kind.ALERT for event in watching.shown)
