@@ -116,6 +116,23 @@ def test_names_are_kept_as_soon_as_any_file_is_synchronised(folder: Folder) -> N
     assert {"data": "one ", "new": ""} == folder.content, "the name, but not the content"
 
 
+def test_names_are_kept_by_a_synchronisation_after_one_of_their_folder_that_failed(
+    folder: Folder,
+) -> None:
+    """Nothing undoes a folder later, when it has other files."""
+    (folder.path / "made").mkdir()
+    folder.log.made(folder.path / "made")
+    folder.log.sync_failed(0)
+    folder.sync("data")
+    (folder.path / "made/file").touch()
+    folder.log.made(folder.path / "made/file")
+    folder.sync("data")
+    assert 0 == folder.log.lose()
+    assert (folder.path / "made/file").exists()
+    (folder.path / "made/file").unlink()
+    (folder.path / "made").rmdir()
+
+
 def test_a_file_that_replaced_another_gives_way_again(folder: Folder) -> None:
     folder.write("new", "two")
     folder.rename("new", "data")

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -215,10 +216,16 @@ def main() -> None:
         while not os.path.ismount(mount_point):
             time.sleep(0.01)
         print("mounted", flush=True)
-        for line in sys.stdin:
-            print(obey(disk, line), flush=True)
-        subprocess.run(["umount", "--lazy", mount_point], check=False)
-        os._exit(0)  # without waiting for programs that have files open
+        code = 1
+        try:
+            for line in sys.stdin:
+                print(obey(disk, line), flush=True)
+            code = 0
+        finally:  # also after an error: whoever sent the command waits for an answer
+            if code:
+                traceback.print_exc()
+            subprocess.run(["umount", "--lazy", mount_point], check=False)
+            os._exit(code)  # without waiting for programs that have files open
 
     threading.Thread(target=serve, daemon=True).start()
     os.umask(0)  # modes of new files are masked already

@@ -188,9 +188,15 @@ class Unsynced:
         self._settle(lambda each: not each.failed and each.file in (0, number))
 
     def sync_failed(self, number: int) -> None:
-        """Note that the changes of a file can't get to the disk any more."""
+        """Note that the changes of a file's content can't get to the disk any more.
+
+        Those of names stay in the journal, which is written with the next synchronisation.
+
+        Args:
+            number: as of ``synced``.
+        """
         for each in self._changes:
-            if each.file == number:
+            if each.file == number != 0:
                 each.failed = True
 
     def _expire(self) -> None:

@@ -56,7 +56,10 @@ class Disk:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        return self._answer()
+        answer = self._answer()
+        if not answer:
+            raise RuntimeError(f"the disk of {self._process.args} has ended")
+        return answer
 
     def fill(self) -> None:
         """Leave no room."""
