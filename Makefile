@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo demo-hosts test test-chaos test-rest test-all test-indico scenarios faults chaos figures storage-figures load-figures page-figures
+.PHONY: demo demo-hosts test test-chaos test-rest test-all test-indico scenarios faults chaos figures storage-figures load-figures page-figures history-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -53,6 +53,10 @@ load-figures:
 # How long the admin page takes to answer, with five nodes and an hour of history.
 page-figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/browser/page_figures.py
+
+# The processor time that the monitor's history of measurements takes.
+history-figures:
+	@trap : INT; ./bootstrap && bin/control-python tests/unit/monitord/history_figures.py
 
 test-indico:
 	@trap : INT; ./bootstrap && tests/run indico

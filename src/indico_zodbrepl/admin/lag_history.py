@@ -1,4 +1,4 @@
-"""The last hour's lag of each node, read from the monitor process's file and drawn as SVG paths.
+"""The last hour's lag of each node, drawn as SVG paths.
 
 A plot has WIDTH by HEIGHT units and may be stretched; its texts stand beside it.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
-import threading
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from indico_zodbrepl.monitord.files import Tail
-from indico_zodbrepl.monitord.history import SPAN, Sample, samples
-
-logger = logging.getLogger(__name__)
+from indico_zodbrepl.monitord.recorded import MOST, Recorded
+from indico_zodbrepl.monitord.series import FINE, Kind, Series
 
 SLOT = 30
 """Seconds."""
-SLOTS = round(SPAN / SLOT)
+SLOTS = FINE.span // SLOT
 WIDTH, HEIGHT = 240, 60
 LEAST = 1.0
 """Seconds; the minimum of the upper edge of a plot, so that tiny lags look tiny."""
@@ -39,10 +35,11 @@ class Slot:
     worst: float | None
     at: float
 
-    def with_sample(self, sample: Sample) -> Slot:
-        if sample.seconds is None or (self.worst is not None and self.worst >= sample.seconds):
+    def with_lag(self, seconds: float, at: float) -> Slot:
+        """Return the slot with a lag, which may be infinite: it is unknown."""
+        if not math.isfinite(seconds) or (self.worst is not None and self.worst >= seconds):
             return self
-        return Slot(sample.seconds, sample.at)
+        return Slot(seconds, at)
 
 
 UNKNOWN = Slot(None, 0.0)
@@ -55,7 +52,7 @@ class Hour:
     Attributes:
         ends: number of the slot after the last one; a slot's number is its time divided by SLOT.
         nodes: SLOTS slots each, oldest first, by node name; None without a sample.
-        last: time of the newest sample, seconds since 1970; None if there is none.
+        last: when the newest measurement was made, seconds since 1970; None if there is none.
         problem: why the file is unreadable; empty if it is readable.
     """
 
@@ -70,61 +67,29 @@ class Hour:
         return float((self.ends - SLOTS) * SLOT)
 
 
-class Lags:
-    """The reader of all requests; it reads only new lines.
+def hour(recorded: Recorded, now: float, problem: str = "") -> Hour:
+    """Return the hour before a time.
 
     Args:
-        path: the file of ``monitord.history``; it need not exist.
-
-    Threads: any.
+        recorded: the slots of the finest resolution.
+        now: seconds since 1970.
+        problem: as of the result.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._tail = Tail(path)
-        self._slots: dict[str, dict[int, Slot]] = {}
-        self._last: float | None = None
-        self._problem = ""
-        self._lock = threading.Lock()
-
-    def hour(self, now: float) -> Hour:
-        """Return the hour before ``now``, seconds since 1970."""
-        with self._lock:
-            self._read(now)
-            ends = int(now // SLOT) + 1
-            for name, slots in list(self._slots.items()):
-                for old in [number for number in slots if number < ends - SLOTS]:
-                    del slots[old]
-                if not slots:
-                    del self._slots[name]
-            return Hour(
-                ends,
-                {
-                    name: tuple(slots.get(number) for number in range(ends - SLOTS, ends))
-                    for name, slots in self._slots.items()
-                },
-                self._last,
-                self._problem,
-            )
-
-    def _read(self, now: float) -> None:
-        try:
-            for line in self._tail.new():
-                for name, sample in samples(line):
-                    if now - SPAN <= sample.at <= now + SLOT:
-                        self._keep(name, sample)
-        except OSError as error:
-            problem = f"{error.filename}: {error.strerror}"
-            if problem != self._problem:
-                logger.error("cannot read the history of lag: %s", problem)
-            self._problem = problem
-        else:
-            self._problem = ""
-
-    def _keep(self, name: str, sample: Sample) -> None:
-        slots = self._slots.setdefault(name, {})
-        number = int(sample.at // SLOT)
-        slots[number] = slots.get(number, UNKNOWN).with_sample(sample)
-        self._last = max(self._last or 0.0, sample.at)
+    ends = int(now // SLOT) + 1
+    step = recorded.resolution.seconds
+    nodes: dict[str, tuple[Slot | None, ...]] = {}
+    for kind, name in recorded.ids:
+        if kind is not Kind.LAG:
+            continue
+        slots: list[Slot | None] = [None] * SLOTS
+        lags = recorded.column(Series(kind, name), MOST)
+        for number, seconds in zip(recorded.numbers, lags, strict=True):
+            place = number * step // SLOT - (ends - SLOTS)
+            if 0 <= place < SLOTS and not math.isnan(seconds):
+                slots[place] = (slots[place] or UNKNOWN).with_lag(seconds, float(number * step))
+        if any(slots):
+            nodes[name] = tuple(slots)
+    return Hour(ends, nodes, recorded.last, problem)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from indico_zodbrepl.admin import topology
-from indico_zodbrepl.admin.lag_history import Hour, Lags, Plot, plot
+from indico_zodbrepl.admin import lag_history, topology
+from indico_zodbrepl.admin.lag_history import Hour, Plot, plot
 from indico_zodbrepl.admin.languages import language
 from indico_zodbrepl.admin.topology import Drawing
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
-from indico_zodbrepl.monitord.history import FILE
+from indico_zodbrepl.monitord.recorded import Reader, Recorded
+from indico_zodbrepl.monitord.series import FINE
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.operations.model import Step
 from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures
+
+logger = logging.getLogger(__name__)
 
 MISSED = 10.0
 """Seconds without a sample after which the monitor process counts as stopped."""
@@ -121,10 +124,11 @@ class Overviews:
     Threads: any.
     """
 
-    def __init__(self, cluster: Cluster, home: Path) -> None:
+    def __init__(self, cluster: Cluster, home: Path, history: Reader) -> None:
         self._cluster = cluster
         self._home = home
-        self._lags = Lags(Layout(cluster).watch / FILE)
+        self._history = history
+        self._problem = ""
         self._lock = threading.Lock()
         self._made: Overview | None = None
 
@@ -139,7 +143,7 @@ class Overviews:
     def _make(self, sighting: TimestampedSnapshot) -> Overview:
         snapshot = sighting.snapshot
         banner = self._banner(snapshot)
-        hour = self._lags.hour(snapshot.taken_at)
+        hour = self._hour(snapshot.taken_at)
         missed = 0.0 if hour.last is None else snapshot.taken_at - hour.last
         away = float(round(missed)) if missed > MISSED else None
         at_work = banner is not None and banner.seen.at_work
@@ -155,6 +159,16 @@ class Overviews:
             plots={node.name: plot(hour, node.name) for node in snapshot.nodes},
             away=away,
         )
+
+    def _hour(self, now: float) -> Hour:
+        try:
+            recorded, problem = self._history.recorded(FINE, now), ""
+        except OSError as error:
+            recorded, problem = Recorded(FINE), f"{error.filename}: {error.strerror}"
+            if problem != self._problem:
+                logger.error("cannot read the history of lag: %s", problem)
+        self._problem = problem
+        return lag_history.hour(recorded, now, problem)
 
     def _banner(self, snapshot: Snapshot) -> Banner | None:
         if not snapshot.operations:

@@ -14,8 +14,11 @@ from indico_zodbrepl.admin.jobs import Jobs
 from indico_zodbrepl.admin.overview_model import Overviews
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
+from indico_zodbrepl.monitord.history import FILE
+from indico_zodbrepl.monitord.recorded import Reader
 
 EXTENSION = "zodbrepl"
 
@@ -41,7 +44,12 @@ class Site:
     @functools.cached_property
     def overviews(self) -> Overviews:
         """Return the models that all requests of a snapshot share."""
-        return Overviews(self.cluster, self.home)
+        return Overviews(self.cluster, self.home, self.history)
+
+    @functools.cached_property
+    def history(self) -> Reader:
+        """Return the measurements that the monitor process keeps."""
+        return Reader(Layout(self.cluster).watch / FILE)
 
     @functools.cached_property
     def jobs(self) -> Jobs:

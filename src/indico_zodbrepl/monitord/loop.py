@@ -21,12 +21,14 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord import events as rules
 from indico_zodbrepl.monitord import files, memory
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
-from indico_zodbrepl.monitord.history import FILE, History
+from indico_zodbrepl.monitord.history import FILE, Store
 from indico_zodbrepl.monitord.intent import intents
 from indico_zodbrepl.monitord.last_seen import last_seen
 from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.monitord.outage_records import later_on
 from indico_zodbrepl.monitord.outages import outages
+from indico_zodbrepl.monitord.recorded import Reader
+from indico_zodbrepl.monitord.sampling import measured
 from indico_zodbrepl.monitord.silencing import Silences, ended, to_send
 from indico_zodbrepl.operations import facts
 from indico_zodbrepl.operations.facts import Situation
@@ -48,13 +50,16 @@ class EventDetector:
     Attributes:
         notifiers: they receive the events of each moment.
         journal: receives the outages; None to write none into the journal.
+        history: reads the measurements that this detector keeps.
+        lags: the present lag of each follower in seconds; None if unknown.
 
     Threads: ``see`` and ``tell`` are for one at a time; what it counts may be read by any.
     """
 
     def __init__(self, cluster: Cluster, watch: Watch, show: Callable[[Event], None]) -> None:
         layout = Layout(cluster)
-        self.history = History(layout.watch / FILE, time.time())
+        self.history = Reader(layout.watch / FILE)
+        self.lags: dict[str, float | None] = {}
         self.counted: collections.Counter[str] = collections.Counter()
         self.snapshots = 0
         self.latest: tuple[Snapshot, float] | None = None
@@ -66,6 +71,7 @@ class EventDetector:
         self._commands = Commands.here(cluster)
         self._show = show
         self._layout = layout
+        self._store = Store(layout.watch / FILE)
         self._memory_file = layout.watch / "memory.json"
         self._memory = memory.from_json(files.read(self._memory_file))
         self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
@@ -96,6 +102,7 @@ class EventDetector:
         got = self._telling.acquire(timeout=patience)
         self._ended = True
         if got:
+            self._write(FILE, self._store.close)
             self._telling.release()
 
     def _see(self, findings: Findings, snapshot: Snapshot) -> None:
@@ -122,13 +129,14 @@ class EventDetector:
             later_on(self._cluster, snapshot.primary) if snapshot.primary else _unknown,
             findings.epoch_began,
         )
-        lags = {
-            node.name: (rules.behind(self._memory, node, snapshot.taken_at), node.lag_transactions)
+        self.lags = {
+            node.name: rules.behind(self._memory, node, snapshot.taken_at)
             for node in snapshot.nodes
             if node.name != snapshot.primary
             and (node.assigned_role.follows or node.lag_seconds is not None)
         }
-        self._write(FILE, lambda: self.history.add(snapshot.taken_at, lags))
+        values = measured(snapshot, self.lags)
+        self._write(FILE, lambda: self._store.add(snapshot.taken_at, values))
         silences = self._silences.now(snapshot.taken_at)
         sent = to_send(self._memory, snapshot, silences, found)
         again = ended(self._memory, snapshot, silences)

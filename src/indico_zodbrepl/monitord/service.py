@@ -14,6 +14,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import http_server, metrics
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord.loop import EventDetector
+from indico_zodbrepl.monitord.recorded import Recorded, lags, worst_lag
+from indico_zodbrepl.monitord.series import FINE
 
 THREADS = 2
 
@@ -31,7 +33,7 @@ def application(
             return [metrics.exposition(metrics.METRICS, figures(detector))]
         if environ["PATH_INFO"] == "/history" and environ["REQUEST_METHOD"] == "GET":
             start("200 OK", [("Content-Type", "application/json"), ("Cache-Control", "no-store")])
-            return [json.dumps(history(detector)).encode()]
+            return [json.dumps(lags(last_hour(detector))).encode()]
         start("404 Not Found", [("Content-Type", "text/plain")])
         return [b"GET /metrics or /history\n"]
 
@@ -68,37 +70,27 @@ def _own(detector: EventDetector) -> metrics.Values:
 
 
 def _of_lag(detector: EventDetector, snapshot: Snapshot) -> metrics.Values:
-    histories = {
-        node.name: detector.history.of(node.name)
-        for node in snapshot.nodes
-        if node.name != snapshot.primary
-    }
     yield (
         "node_lag_seconds",
-        [
-            ((name,), samples[-1].seconds)
-            for name, samples in histories.items()
-            if samples and samples[-1].seconds is not None
-        ],
+        [((name,), seconds) for name, seconds in detector.lags.items() if seconds is not None],
     )
+    hour = last_hour(detector)
     yield (
         "node_lag_seconds_max",
         [
-            ((name,), worst)
-            for name in histories
-            if (worst := detector.history.worst(name)) is not None
+            ((node.name,), worst)
+            for node in snapshot.nodes
+            if node.name != snapshot.primary and (worst := worst_lag(hour, node.name)) is not None
         ],
     )
 
 
-def history(detector: EventDetector) -> dict[str, list[tuple[float, float | None, int | None]]]:
-    """Return the last hour's samples of each node: time, seconds and transactions of lag."""
-    return {
-        name: [
-            (sample.at, sample.seconds, sample.transactions) for sample in detector.history.of(name)
-        ]
-        for name in detector.history.names()
-    }
+def last_hour(detector: EventDetector) -> Recorded:
+    """Return the measurements of the last hour; none if their file is unreadable."""
+    try:
+        return detector.history.recorded(FINE, time.time())
+    except OSError:
+        return Recorded(FINE)
 
 
 def create_server(cluster: Cluster, watch: Watch, detector: EventDetector) -> Any:

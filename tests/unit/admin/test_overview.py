@@ -27,6 +27,7 @@ from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import STALE_AFTER, TimestampedSnapshot, Watcher
+from indico_zodbrepl.monitord.recorded import Reader
 
 Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
 
@@ -278,7 +279,7 @@ def test_a_node_s_page_has_its_last_hour_and_what_can_be_done(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(5, ""), (60, "The monitor process has recorded no lag since 11:07:06 UTC.")],
+    [(5, ""), (60, "The monitor process has recorded no lag since 11:07:10 UTC.")],
 )
 def test_a_watching_program_that_keeps_nothing_any_more_is_reported(
     tmp_path: Path, seconds: int, told: str
@@ -344,9 +345,11 @@ def test_another_person_is_sent_his_own_page(
     assert 200 == viewer(client).get("/", headers={"If-None-Match": tag}).status_code
 
 
-def test_what_is_the_same_for_all_requests_of_a_snapshot_is_made_once(cluster: Cluster) -> None:
+def test_what_is_the_same_for_all_requests_of_a_snapshot_is_made_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     given = Given(situations.snapshot(cluster))
-    overviews = Overviews(cluster, situations.HOME)
+    overviews = Overviews(cluster, situations.HOME, Reader(tmp_path / "none"))
     first = overviews.of(given.sighting)
     given.give(given.sighting.snapshot, 3.0)
     second = overviews.of(given.sighting)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.admin.lag_history import HEIGHT, SLOT, SLOTS, Hour, Lags, Slot, plot
+from indico_zodbrepl.admin import lag_history
+from indico_zodbrepl.admin.lag_history import HEIGHT, SLOT, SLOTS, Hour, Slot, plot
 from indico_zodbrepl.admin.lag_history import WIDTH as PLOT_WIDTH
-from indico_zodbrepl.monitord.history import History
+from indico_zodbrepl.monitord.history import FILE, Store
+from indico_zodbrepl.monitord.recorded import Reader
+from indico_zodbrepl.monitord.series import FINE, UNKNOWN, Kind, Series
 
 NOW = 1795172760.0
 """The begin of a slot."""
 
 
-def keep(path: Path, *samples: tuple[float, float | None], name: str = "b") -> None:
-    history = History(path, NOW)
+def read(folder: Path, now: float, *samples: tuple[float, float], name: str = "b") -> Hour:
+    """The hour before a time, of lags that were kept."""
+    store = Store(folder / FILE)
     for at, seconds in samples:
-        history.add(at, {name: (seconds, None)})
+        store.add(at, [(Series(Kind.LAG, name), seconds)])
+    store.close()
+    return lag_history.hour(Reader(folder / FILE).recorded(FINE, now), now)
 
 
 def hour(*slots: Slot | None) -> Hour:
@@ -26,64 +31,28 @@ def hour(*slots: Slot | None) -> Hour:
     return Hour(round(NOW / SLOT), {"b": (*[None] * (SLOTS - len(slots)), *slots)})
 
 
-def test_the_worst_of_each_slot_is_kept(tmp_path: Path) -> None:
-    keep(tmp_path / "x", (NOW - 60, 1.0), (NOW - 50, 7.0), (NOW - 40, None), (NOW - 30, 2.0))
-    slots = Lags(tmp_path / "x").hour(NOW - 1).nodes["b"]
+def test_the_worst_of_each_slot_is_drawn(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, NOW - 1, (NOW - 60, 1.0), (NOW - 50, 7.0), (NOW - 40, UNKNOWN), (NOW - 30, 2.0)
+    )
+    slots = found.nodes["b"]
     assert (None, Slot(7.0, NOW - 50), Slot(2.0, NOW - 30)) == slots[-3:]
     assert SLOTS == len(slots)
 
 
-def test_what_comes_later_is_read_too_and_what_is_old_goes(tmp_path: Path) -> None:
-    keep(tmp_path / "x", (NOW, 1.0))
-    lags = Lags(tmp_path / "x")
-    assert Slot(1.0, NOW) == lags.hour(NOW + 1).nodes["b"][-1]
-    keep(tmp_path / "x", (NOW + 3000, 2.0))
-    for later, kept in (
-        (3001, [Slot(1.0, NOW), Slot(2.0, NOW + 3000)]),
-        (3601, [Slot(2.0, NOW + 3000)]),
-    ):
-        assert kept == [slot for slot in lags.hour(NOW + later).nodes["b"] if slot]
-    assert {} == lags.hour(NOW + 9000).nodes
-
-
-def test_samples_of_the_future_and_of_another_hour_are_left_out(tmp_path: Path) -> None:
-    keep(tmp_path / "x", (NOW - 4000, 1.0), (NOW + 4000, 1.0))
-    assert {} == Lags(tmp_path / "x").hour(NOW).nodes
+def test_what_is_older_than_the_hour_is_not_drawn(tmp_path: Path) -> None:
+    found = read(tmp_path, NOW, (NOW - 4000, 1.0))
+    assert {} == found.nodes
 
 
 def test_an_unknown_lag_is_not_no_lag(tmp_path: Path) -> None:
-    keep(tmp_path / "x", (NOW - 30, None))
-    assert (Slot(None, 0.0), None) == Lags(tmp_path / "x").hour(NOW).nodes["b"][-2:]
+    found = read(tmp_path, NOW, (NOW - 30, UNKNOWN))
+    assert (Slot(None, 0.0), None) == found.nodes["b"][-2:]
 
 
 def test_without_a_file_there_is_nothing_and_no_problem(tmp_path: Path) -> None:
-    found = Lags(tmp_path / "x").hour(NOW)
+    found = read(tmp_path, NOW)
     assert ({}, None, "") == (found.nodes, found.last, found.problem)
-
-
-def test_a_file_that_can_t_be_read_is_reported_and_read_once_it_can(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "x").mkdir()
-    lags = Lags(tmp_path / "x")
-    assert "Is a directory" in lags.hour(NOW).problem
-    assert "Is a directory" in lags.hour(NOW).problem
-    assert 1 == caplog.text.count("cannot read the history")
-    (tmp_path / "x").rmdir()
-    keep(tmp_path / "x", (NOW, 1.0))
-    assert "" == lags.hour(NOW).problem
-
-
-def test_many_readers_at_once_get_each_sample_once(tmp_path: Path) -> None:
-    keep(tmp_path / "x", *((NOW - 3000 + number, 1.0) for number in range(3000)))
-    lags = Lags(tmp_path / "x")
-    found: list[Hour] = []
-    threads = [threading.Thread(target=lambda: found.append(lags.hour(NOW))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[0]] * 8 == found
 
 
 def test_a_line_is_as_high_as_the_lag_within_the_scale() -> None:

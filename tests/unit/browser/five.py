@@ -17,8 +17,8 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.programs import IndicoInstance, Watch
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.monitord.files import Lines
-from indico_zodbrepl.monitord.history import FILE, FILE_BYTES
+from indico_zodbrepl.monitord.history import FILE, Store
+from indico_zodbrepl.monitord.series import UNKNOWN, Kind, Series
 from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 
@@ -123,21 +123,29 @@ def _missing(answer: ServerAnswer) -> int:
 
 
 def keep_an_hour(of: Cluster, until: float = NOW) -> None:
-    """Write the history of lag that the watching program would have kept, a line a second."""
+    """Write the lags of an hour as the watching program would have, a round a second."""
+    store = _store(of)
+    for second in range(3600):
+        store.add(until - 3600 + second, _lags(second))
+    store.close()
+
+
+def _store(of: Cluster) -> Store:
     folder = Layout(of).watch
     folder.mkdir(parents=True, exist_ok=True)
-    lines = Lines(folder / FILE, FILE_BYTES, kept=1)
-    for second in range(3600):
-        at = until - 3600 + second
-        wave = 3 + 3 * math.sin(second / 200)
-        lines.append(
-            [
-                round(at, 3),
-                {
-                    "b": [round(wave / 10, 3), int(wave)],
-                    "c": [40.0 if 1200 < second < 1500 else 0.0, 9],
-                    "d": [None, None] if 2000 < second < 2400 else [0.0, 0],
-                    "e": [round(wave, 3), int(wave * 3)],
-                },
-            ]
-        )
+    return Store(folder / FILE)
+
+
+def _lags(second: int) -> list[tuple[Series, float]]:
+    wave = 3 + 3 * math.sin(second / 200)
+    unknown = 2000 < second < 2400
+    return [
+        (Series(Kind.LAG, "b"), wave / 10),
+        (Series(Kind.LAG, "c"), 40.0 if 1200 < second < 1500 else 0.0),
+        (Series(Kind.LAG, "d"), UNKNOWN if unknown else 0.0),
+        (Series(Kind.LAG, "e"), wave),
+        (Series(Kind.LAG_TRANSACTIONS, "b"), int(wave)),
+        (Series(Kind.LAG_TRANSACTIONS, "c"), 9),
+        (Series(Kind.LAG_TRANSACTIONS, "d"), UNKNOWN if unknown else 0),
+        (Series(Kind.LAG_TRANSACTIONS, "e"), int(wave * 3)),
+    ]

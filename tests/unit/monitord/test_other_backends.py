@@ -119,7 +119,7 @@ def test_every_situation_is_counted_remembered_and_has_no_lag_where_nobody_follo
     followed = any(node.assigned_role.follows for node in situation.snapshot.nodes)
     guarded = backends.backend_of(situation.cluster).has_epochs
     assert guarded == ("zodbrepl_epoch" in counted)
-    assert followed == bool(watched.detector.history.names())
+    assert followed == bool(watched.detector.lags)
     assert 0 == watched.detector.unwritten
     assert (tmp_path / "watch" / "memory.json").exists()
 

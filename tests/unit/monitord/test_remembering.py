@@ -21,10 +21,7 @@ from situations import (
 from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.monitord.events import Event
 from indico_zodbrepl.monitord.files import Lines, Tail, read, replace
-from indico_zodbrepl.monitord.history import SPAN, History, Sample
 from indico_zodbrepl.monitord.loop import EventDetector
-
-NOW = 1795172767.0
 
 
 def test_lines_stay_in_bounds_and_the_oldest_go_first(tmp_path: Path) -> None:
@@ -53,35 +50,6 @@ def test_a_file_is_replaced_whole_and_an_unusable_one_is_none(tmp_path: Path) ->
     assert read(tmp_path / "x.json") is None
     assert read(tmp_path / "none.json") is None
     assert ["x.json"] == [file.name for file in tmp_path.iterdir()]
-
-
-def test_the_last_hour_is_kept_over_a_restart_and_no_more(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.jsonl", NOW)
-    history.add(NOW, {"b": (80.0, 9)})
-    history.add(NOW + SPAN, {"b": (2.0, 3)})
-    history.add(NOW + SPAN + 1, {"b": (None, None)})
-    assert [Sample(NOW + SPAN, 2.0, 3), Sample(NOW + SPAN + 1, None, None)] == history.of("b")
-    again = History(tmp_path / "history.jsonl", NOW + SPAN + 2)
-    assert history.of("b") == again.of("b")
-    assert 2.0 == again.worst("b")
-    assert again.worst("a") is None
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "7",
-        "{}",
-        "[1]",
-        '["x", {}]',
-        "[1795172767.0, 5]",
-        '[1795172767.0, {"b": 3}]',
-        '[1795172767.0, {"b": ["x", 1]}]',
-    ],
-)
-def test_a_line_of_something_else_does_not_keep_it_from_starting(tmp_path: Path, line: str) -> None:
-    (tmp_path / "history.jsonl").write_text(line + "\n")
-    assert [] == History(tmp_path / "history.jsonl", NOW).of("b")
 
 
 class Looking:
@@ -167,14 +135,14 @@ def test_after_its_end_nothing_is_reported_any_more(looking: Looking) -> None:
 def test_a_full_disk_keeps_nothing_from_being_reported(
     looking: Looking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in ("events.jsonl", "history.jsonl", ".last-seen.json.new", ".memory.json.new"):
+    for name in ("events.jsonl", "history.sqlite", ".last-seen.json.new", ".memory.json.new"):
         (looking.folder / name).mkdir()
     looking.at(1, **HEALTHY)
     looking.at(2, **SECONDARY_KILLED)
     assert ["state", "state", "alert", "alert"] == [event.kind for event in looking.shown]
     assert 4 == len([record for record in caplog.records if "cannot be written" in record.message])
     assert looking.detector.unwritten > 4
-    for name in ("events.jsonl", "history.jsonl", ".last-seen.json.new", ".memory.json.new"):
+    for name in ("events.jsonl", "history.sqlite", ".last-seen.json.new", ".memory.json.new"):
         (looking.folder / name).rmdir()
     looking.at(10, **HEALTHY)
     assert "a" == looking.last_seen()["primary"]
