@@ -70,13 +70,17 @@ def test_health_says_that_the_database_holds_no_indico_until_it_does(processes, 
     assert 503 == answer.status_code
     assert 'Not set up' in answer.text
     assert 'firstrun' in answer.text
-    assert site.health()[1]['connected']
+    report = site.health()[1]
+    assert report['connected']
+    assert (1, 1) == (report['requests'], report['unavailable'])
     status, _, error = site.first_run()
     assert 0 == status, error
     wait_for(lambda: site.health()[1]['built'], 'a built Indico')
     report = site.health()[1]
     assert (True, None) == (report['set_up'], report['failure'])
     site.wait_for_page()
+    before, _, after = site.health()[1], site.get('/indico/'), site.health()[1]
+    assert (1, 0) == tuple(after[key] - before[key] for key in ('requests', 'unavailable'))
 
 
 def at_once(count, function):

@@ -24,6 +24,7 @@ def test_a_storage_in_the_same_process_is_connected_to_no_server(tmpdir):
     wait_for(lambda: storage_status(db)['last_tid'] == last_tid, 'a look')
     status = storage_status(db)
     assert {'count', 'seconds'} == set(status.pop('calls'))
+    assert 0 == status.pop('commits')['conflicts']
     expected = {
         'storage': 'FileStorage(%s)' % path, 'server': None, 'connected': True,
         'read_only': False, 'writable': True,

@@ -12,6 +12,8 @@ from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
 from indico_zodbrepl.operations.outages import Outage
 
+FILE = "events.jsonl"
+"""In VAR/watch."""
 SETTLED_AFTER = 3.0
 """Seconds for which a state must be better before the problem counts as over.
 

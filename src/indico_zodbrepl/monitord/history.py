@@ -16,7 +16,7 @@ import math
 import os
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from indico_zodbrepl.monitord.series import (
@@ -26,6 +26,7 @@ from indico_zodbrepl.monitord.series import (
     RESOLUTIONS,
     Figure,
     Kind,
+    Measured,
     Resolution,
     Series,
     Slot,
@@ -90,20 +91,18 @@ class Store:
         self._last = 0.0
         self._crowded = False
 
-    def add(self, at: float, values: Iterable[tuple[Series, float]]) -> None:
+    def add(self, at: float, measured: Measured) -> None:
         """Add a round of measurements.
 
         The first one is written at once, others when a slot of the finest resolution ends.
 
         Args:
             at: their time, seconds since 1970.
-            values: each series and its value.
 
         Raises:
             OSError: the file cannot be written.  The measurements are kept for the next attempt as
                 long as their slot has not ended.
         """
-        values = list(values)
         with _as_os_error(self._path):
             connection, first = self._opened(at)
             with contextlib.ExitStack() as at_the_end:
@@ -116,7 +115,7 @@ class Store:
                     number = resolution.number(at)
                     if self._current[resolution].number != number:
                         self._current[resolution] = Slot(number)
-                    self._current[resolution].add(values)
+                    self._current[resolution].add(measured)
                 self._last = at
             if first:
                 self._write_or_replace(connection, at)

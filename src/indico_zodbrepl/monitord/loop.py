@@ -28,7 +28,7 @@ from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.monitord.outage_records import later_on
 from indico_zodbrepl.monitord.outages import outages
 from indico_zodbrepl.monitord.recorded import Reader
-from indico_zodbrepl.monitord.sampling import measured
+from indico_zodbrepl.monitord.sampling import Sampler
 from indico_zodbrepl.monitord.silencing import Silences, ended, to_send
 from indico_zodbrepl.operations import facts
 from indico_zodbrepl.operations.facts import Situation
@@ -72,9 +72,10 @@ class EventDetector:
         self._show = show
         self._layout = layout
         self._store = Store(layout.watch / FILE)
+        self._sampler = Sampler()
         self._memory_file = layout.watch / "memory.json"
         self._memory = memory.from_json(files.read(self._memory_file))
-        self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
+        self._events = files.Lines(layout.watch / rules.FILE, EVENTS_BYTES, EVENTS_KEPT)
         self._last_seen = parse(files.read(layout.last_seen))
         self._silences = Silences(cluster)
         self._failing: set[str] = set()
@@ -135,8 +136,8 @@ class EventDetector:
             if node.name != snapshot.primary
             and (node.assigned_role.follows or node.lag_seconds is not None)
         }
-        values = measured(snapshot, self.lags)
-        self._write(FILE, lambda: self._store.add(snapshot.taken_at, values))
+        measured = self._sampler.measured(findings, snapshot, self.lags)
+        self._write(FILE, lambda: self._store.add(snapshot.taken_at, measured))
         silences = self._silences.now(snapshot.taken_at)
         sent = to_send(self._memory, snapshot, silences, found)
         again = ended(self._memory, snapshot, silences)
@@ -207,7 +208,7 @@ class EventDetector:
         )
 
     def _keep(self, event: Event) -> None:
-        self._write("events.jsonl", lambda: self._events.append(event.to_json()))
+        self._write(rules.FILE, lambda: self._events.append(event.to_json()))
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         """Write a file; a failure must not keep the others from being reported."""

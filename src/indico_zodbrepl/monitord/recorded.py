@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import sqlite3
@@ -25,11 +26,13 @@ class Recorded:
     Attributes:
         numbers: of the slots that were recorded.
         ids: of the series.
+        version: differs if the file has changed.
     """
 
     resolution: Resolution
     numbers: Sequence[int] = ()
     ids: Mapping[Series, int] = dataclasses.field(default_factory=dict)
+    version: tuple[int, int] = (0, 0)
     _rows: Sequence[array[float]] = ()
 
     @property
@@ -37,17 +40,32 @@ class Recorded:
         """Return the end of the newest slot in seconds since 1970; None without one."""
         return float((self.numbers[-1] + 1) * self.resolution.seconds) if self.numbers else None
 
-    def column(self, series: Series, which: int) -> list[float]:
+    def column(self, series: Series, which: int) -> Sequence[float]:
         """Return a number of each slot, which may be ABSENT or UNKNOWN.
 
         Args:
             which: LEAST, MEAN or MOST.
         """
         identifier = self.ids.get(series)
-        if identifier is None:
+        place = -1 if identifier is None else WIDTH * identifier + which
+        if not 0 <= place < len(self._columns):
             return [ABSENT] * len(self._rows)
-        place = WIDTH * identifier + which
-        return [row[place] if place < len(row) else ABSENT for row in self._rows]
+        return self._columns[place]
+
+    @functools.cached_property
+    def _columns(self) -> Sequence[tuple[float, ...]]:
+        """Return the rows, of which older ones may be shorter, as columns."""
+        width = max(map(len, self._rows), default=0)
+        blank = array("d", [ABSENT])
+        return list(
+            zip(
+                *(
+                    row if len(row) == width else row + blank * (width - len(row))
+                    for row in self._rows
+                ),
+                strict=True,
+            )
+        )
 
     def since(self, number: int) -> Recorded:
         """Return the slots from a number on."""
@@ -115,7 +133,9 @@ class Reader:
         if known.numbers and known.numbers[-1] > present:
             before, known = None, Recorded(resolution)  # the clock was set back
         if before != version:
-            known = self._with_new(self._connection, known, present)
+            known = dataclasses.replace(
+                self._with_new(self._connection, known, present), version=(inode, version)
+            )
             self._kept[resolution] = version, known
         oldest = present - resolution.slots + 1
         return known.since(oldest) if known.numbers and known.numbers[0] < oldest else known
@@ -134,7 +154,7 @@ class Reader:
             resolution,
             [*kept.numbers[:-1], *(slot for slot, _figures in found)],
             series_of(connection),
-            [*kept._rows[:-1], *(numbers(figures) for _slot, figures in found)],
+            _rows=[*kept._rows[:-1], *(numbers(figures) for _slot, figures in found)],
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 ABSENT = math.nan
@@ -15,10 +16,20 @@ UNKNOWN = math.inf
 
 
 class Kind(enum.StrEnum):
-    """A kind of measurement; the subject of a series says of what."""
+    """A kind of measurement; the subject of a series says of what.
 
+    Seconds, bytes, and numbers a second; UNAVAILABLE (answers 503) and CONFLICTS a minute.
+    """
+
+    COMMITS = "commits"
+    INSTANCE_COMMITS = "instance-commits"
+    LATENCY_MEDIAN = "latency-median"
+    LATENCY_P99 = "latency-p99"
     LAG = "lag"
     LAG_TRANSACTIONS = "lag-transactions"
+    REQUESTS = "requests"
+    UNAVAILABLE = "unavailable"
+    CONFLICTS = "conflicts"
     DATA_SIZE = "data-size"
     DISK_FREE = "disk-free"
 
@@ -92,6 +103,23 @@ class Figure:
         self.mean += (value - self.mean) * weight / self.weight
 
 
+Latencies = Mapping[float, int]
+"""Numbers of commits by the upper bound of their duration in seconds, as of ``Counted``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """One round of measurements.
+
+    Attributes:
+        values: each series with its value, which may be UNKNOWN.
+        latencies: of the commits since the round before, by Indico instance.
+    """
+
+    values: Sequence[tuple[Series, float]]
+    latencies: Mapping[str, Latencies] = dataclasses.field(default_factory=dict)
+
+
 class Slot:
     """The measurements of one slot.
 
@@ -104,12 +132,42 @@ class Slot:
         self.number = number
         self.rounds = rounds
         self.figures: dict[Series, Figure] = dict(figures)
+        self._latencies: dict[str, Counter[float]] = {}
 
-    def add(self, values: Iterable[tuple[Series, float]]) -> None:
+    def add(self, measured: Measured) -> None:
         """Add a round of measurements."""
         self.rounds += 1
-        for series, value in values:
+        for series, value in measured.values:
             self.figures.setdefault(series, Figure()).add(value)
+        for name, latencies in measured.latencies.items():
+            if latencies:
+                all_of_slot = self._latencies.setdefault(name, Counter())
+                all_of_slot.update(latencies)
+                for kind, share in QUANTILES.items():
+                    seconds = quantile(all_of_slot, share)
+                    weight = float(all_of_slot.total())
+                    self.figures[Series(kind, name)] = Figure(seconds, seconds, seconds, weight)
+
+
+QUANTILES = {Kind.LATENCY_MEDIAN: 0.5, Kind.LATENCY_P99: 0.99}
+
+
+def quantile(latencies: Latencies, share: float) -> float:
+    """Return the duration in seconds that a share of the commits did not exceed.
+
+    Between two bounds, which differ by a factor of the square root of 2, it is interpolated.
+    """
+    left = share * sum(latencies.values())
+    before = 0.0
+    for bound, count in sorted(latencies.items()):
+        if left <= count:
+            if math.isinf(bound):
+                return before
+            lower = bound / math.sqrt(2)
+            return lower + (bound - lower) * left / count
+        left -= count
+        before = bound
+    return before
 
 
 def rounded(value: float, digits: int) -> float:

@@ -214,6 +214,7 @@ class ServerAnswer:
     Attributes:
         replication: None when it is no server of ours.
         problems: of the engine, in its own words.
+        commits: of all its clients since it was started; None if it does not count them.
     """
 
     last_tid: int
@@ -221,6 +222,7 @@ class ServerAnswer:
     replication: Replication | None
     facts: tuple[Fact, ...] = ()
     problems: tuple[Alert, ...] = ()
+    commits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +251,24 @@ class HistoryAnswer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Counted:
+    """What a process of an Indico instance has counted since it was started.
+
+    Attributes:
+        requests: answers, without those to health probes.
+        unavailable: answers with status 503.
+        conflicts: calls of the storage that ended in a conflict.
+        latencies: commits by duration: an upper bound in seconds, and the number of commits that
+            took at most as long and longer than the bound before; infinite for the last bound.
+    """
+
+    requests: int
+    unavailable: int
+    conflicts: int
+    latencies: Mapping[float, int]
+
+
+@dataclasses.dataclass(frozen=True)
 class IndicoAnswer:
     """Answer of an Indico instance to its health probe.
 
@@ -262,6 +282,7 @@ class IndicoAnswer:
         files_in_archive: uploaded files that are not in the database; None if it is not known yet.
         files_missing: requests of the last 10 minutes that needed a file that could not be read.
         file_missing: whose the last one of these files is, in words; empty without one.
+        counted: None if its release does not count.
     """
 
     instance: str
@@ -279,3 +300,4 @@ class IndicoAnswer:
     files_in_archive: int | None = None
     files_missing: int = 0
     file_missing: str = ""
+    counted: Counted | None = None

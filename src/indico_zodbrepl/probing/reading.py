@@ -7,6 +7,7 @@ are replaced before they are printed.
 from __future__ import annotations
 
 import datetime
+import math
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from indico_zodbrepl.probing.answers import (
     FIRST_RELEASE,
     Acknowledging,
     AckState,
+    Counted,
     HistoryAnswer,
     Hold,
     IndicoAnswer,
@@ -30,6 +32,7 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 MAX_TEXT = 200
 MAX_FOLLOWERS = 100
+MAX_BOUNDS = 50
 STORAGE = "1"
 """Name of the only storage of each managed server."""
 
@@ -96,6 +99,7 @@ class _Server(msgspec.Struct):
     last: str = msgspec.field(name="last-transaction")
     connections: Count
     zodbrepl: _Replication | None = None
+    commits: Count | None = None
 
 
 class _History(msgspec.Struct):
@@ -107,6 +111,11 @@ class _Missing(msgspec.Struct):
     transactions: Count
     exact: bool
     first: str | None = None
+
+
+class _Commits(msgspec.Struct):
+    latencies: list[tuple[float | None, Count]]
+    conflicts: Count
 
 
 class _Indico(msgspec.Struct):
@@ -125,6 +134,9 @@ class _Indico(msgspec.Struct):
     files_in_archive: Count | None = None
     files_missing: Count = 0
     file_missing: str = ""
+    requests: Count | None = None
+    unavailable: Count = 0
+    commits: _Commits | None = None
 
 
 Kind = TypeVar("Kind")
@@ -134,7 +146,7 @@ def read_server_answer(raw: bytes) -> ServerAnswer:
     """Decode an answer to ``ruok``.  Raises ProbeError (MALFORMED)."""
     found = _storage(raw, _Server)
     replication = None if found.zodbrepl is None else _replication(found.zodbrepl)
-    return ServerAnswer(_tid(found.last), found.connections, replication)
+    return ServerAnswer(_tid(found.last), found.connections, replication, commits=found.commits)
 
 
 def _replication(found: _Replication) -> Replication:
@@ -233,7 +245,18 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
         files_in_archive=found.files_in_archive,
         files_missing=found.files_missing,
         file_missing=clean(found.file_missing),
+        counted=_counted(found),
     )
+
+
+def _counted(found: _Indico) -> Counted | None:
+    if found.requests is None or found.commits is None:
+        return None
+    latencies = {
+        math.inf if bound is None else bound: count
+        for bound, count in found.commits.latencies[:MAX_BOUNDS]
+    }
+    return Counted(found.requests, found.unavailable, found.commits.conflicts, latencies)
 
 
 def clean(text: str) -> str:

@@ -11,7 +11,7 @@ from indico_zodbrepl.admin.lag_history import HEIGHT, SLOT, SLOTS, Hour, Slot, p
 from indico_zodbrepl.admin.lag_history import WIDTH as PLOT_WIDTH
 from indico_zodbrepl.monitord.history import FILE, Store
 from indico_zodbrepl.monitord.recorded import Reader
-from indico_zodbrepl.monitord.series import FINE, UNKNOWN, Kind, Series
+from indico_zodbrepl.monitord.series import FINE, UNKNOWN, Kind, Measured, Series
 
 NOW = 1795172760.0
 """The begin of a slot."""
@@ -21,7 +21,7 @@ def read(folder: Path, now: float, *samples: tuple[float, float], name: str = "b
     """The hour before a time, of lags that were kept."""
     store = Store(folder / FILE)
     for at, seconds in samples:
-        store.add(at, [(Series(Kind.LAG, name), seconds)])
+        store.add(at, Measured([(Series(Kind.LAG, name), seconds)]))
     store.close()
     return lag_history.hour(Reader(folder / FILE).recorded(FINE, now), now)
 

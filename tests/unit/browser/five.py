@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.programs import IndicoInstance, Watch
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord.history import FILE, Store
-from indico_zodbrepl.monitord.series import UNKNOWN, Kind, Series
+from indico_zodbrepl.monitord.series import RESOLUTIONS, UNKNOWN, Kind, Measured, Series
 from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 
@@ -126,8 +127,50 @@ def keep_an_hour(of: Cluster, until: float = NOW) -> None:
     """Write the lags of an hour as the watching program would have, a round a second."""
     store = _store(of)
     for second in range(3600):
-        store.add(until - 3600 + second, _lags(second))
+        store.add(until - 3600 + second, Measured(_lags(second)))
     store.close()
+
+
+def keep_a_week(of: Cluster, until: float = NOW) -> None:
+    """Fill each slot of each resolution with all series of five nodes on three hosts."""
+    store = _store(of)
+    for resolution in reversed(RESOLUTIONS):
+        for second in range(resolution.span, 0, -resolution.seconds):
+            if not 5 * 3600 < second < 6 * 3600:  # the monitor was stopped
+                store.add(until - second, _all(604800 - second))
+    store.add(until, _all(604800))
+    store.close()
+
+
+def measure(of: Cluster) -> None:
+    """Add measurements of now to those that were kept."""
+    store, now = _store(of), time.time()
+    store.add(now, _all(int(now) % 604800))
+    store.close()
+
+
+def _all(second: int) -> Measured:
+    """What a busy cluster measures: a day has its rhythm, and disks fill."""
+    day = 1 + math.sin(second / 86400 * 2 * math.pi)
+    noise = 1 + 0.3 * math.sin(second / 37) * math.sin(second / 1013)
+    values = [*_lags(second % 3600), (Series(Kind.COMMITS, "a"), 4 * day * noise)]
+    latencies = {}
+    for number, name in enumerate(("one", "two", "three"), 1):
+        busy = day * noise * number
+        values += [
+            (Series(Kind.INSTANCE_COMMITS, name), busy / 2),
+            (Series(Kind.REQUESTS, name), 9 * busy),
+            (Series(Kind.CONFLICTS, name), max(0.0, busy - 4)),
+            (Series(Kind.UNAVAILABLE, name), 30.0 if 300000 < second < 300600 else 0.0),
+        ]
+        latencies[name] = {0.005657: 60, 0.011314: 30 + 5 * number, 0.064: 1 + int(busy)}
+    values += [(Series(Kind.DATA_SIZE, name), 4e9 + 2000 * second) for name in UPSTREAMS]
+    values += [
+        (Series(Kind.DISK_FREE, "a, var"), 60e9 - 9000 * second),
+        (Series(Kind.DISK_FREE, "b, c"), 90e9 - 5000 * second),
+        (Series(Kind.DISK_FREE, "d, e"), 250e9),
+    ]
+    return Measured(values, latencies)
 
 
 def _store(of: Cluster) -> Store:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from indico_zodbrepl.monitord.history import FILE, Store
-from indico_zodbrepl.monitord.series import Kind, Series
+from indico_zodbrepl.monitord.series import Kind, Measured, Series
 
 HOUR = 3600
 
@@ -36,9 +36,8 @@ def main() -> None:
         blocks, used = resource.getrusage(resource.RUSAGE_SELF).ru_oublock, time.process_time()
         for second in range(HOUR * asked.hours):
             wave = 3 + 3 * math.sin(second / 200)
-            store.add(
-                now + second, [(each, wave * (1 + place)) for place, each in enumerate(names)]
-            )
+            values = [(each, wave * (1 + place)) for place, each in enumerate(names)]
+            store.add(now + second, Measured(values, {"one": {0.002: 3, 0.016: second % 5}}))
         store.close()
         used = time.process_time() - used
         blocks = resource.getrusage(resource.RUSAGE_SELF).ru_oublock - blocks

@@ -28,6 +28,7 @@ from indico_zodbrepl.monitord.series import (
     UNKNOWN,
     Figure,
     Kind,
+    Measured,
     Resolution,
     Series,
     rounded,
@@ -67,14 +68,14 @@ def kept(
 
 
 def test_the_first_measurement_is_kept_at_once(store: Store, path: Path) -> None:
-    store.add(NOW + 1, [(LAG, 0.25)])
+    store.add(NOW + 1, Measured([(LAG, 0.25)]))
     for resolution in RESOLUTIONS:
         assert [(0, 0.25)] == kept(path, resolution, NOW + 2)
 
 
 def test_each_slot_has_the_least_mean_and_largest_measurement(store: Store, path: Path) -> None:
     for second in range(70):
-        store.add(NOW + second, [(LAG, float(second))])
+        store.add(NOW + second, Measured([(LAG, float(second))]))
     store.close()
     assert (5, 7.0) == kept(path, FINE, NOW + 70)[1]
     for which, value in ((LEAST, 0.0), (MEAN, 29.5), (MOST, 59.0)):
@@ -83,15 +84,15 @@ def test_each_slot_has_the_least_mean_and_largest_measurement(store: Store, path
 
 
 def test_a_time_without_measurements_stays_a_gap(store: Store, path: Path) -> None:
-    store.add(NOW, [(LAG, 1.0)])
-    store.add(NOW + 60, [(LAG, 2.0)])
+    store.add(NOW, Measured([(LAG, 1.0)]))
+    store.add(NOW + 60, Measured([(LAG, 2.0)]))
     store.close()
     assert [(0, 1.0), (60, 2.0)] == kept(path, FINE, NOW + 60)
 
 
 def test_what_was_not_measured_is_neither_zero_nor_unknown(store: Store, path: Path) -> None:
-    store.add(NOW, [(LAG, UNKNOWN)])
-    store.add(NOW + 5, [(FREE, 5e9)])
+    store.add(NOW, Measured([(LAG, UNKNOWN)]))
+    store.add(NOW + 5, Measured([(FREE, 5e9)]))
     store.close()
     first, second = kept(path, FINE, NOW + 5)
     assert math.isinf(first[1])
@@ -103,7 +104,7 @@ def test_what_was_not_measured_is_neither_zero_nor_unknown(store: Store, path: P
 
 def test_a_known_lag_counts_beside_unknown_ones(store: Store, path: Path) -> None:
     for second, lag in enumerate((UNKNOWN, 3.0, UNKNOWN, 5.0)):
-        store.add(NOW + second, [(LAG, lag)])
+        store.add(NOW + second, Measured([(LAG, lag)]))
     store.close()
     assert [(0, 4.0)] == kept(path, FINE, NOW + 4)
 
@@ -111,7 +112,7 @@ def test_a_known_lag_counts_beside_unknown_ones(store: Store, path: Path) -> Non
 def test_a_restarted_monitor_continues_the_slots(path: Path) -> None:
     for second in range(4):
         store = Store(path)
-        store.add(NOW + 30 * second, [(LAG, float(second))])
+        store.add(NOW + 30 * second, Measured([(LAG, float(second))]))
         store.close()
     assert [(0, 1.5)] == kept(path, COARSE, NOW + 100)
     assert [(0, 0.0)] == kept(path, COARSE, NOW + 100, which=LEAST)
@@ -120,7 +121,7 @@ def test_a_restarted_monitor_continues_the_slots(path: Path) -> None:
 
 def test_an_hour_is_kept_in_slots_of_five_seconds_and_no_more(store: Store, path: Path) -> None:
     for second in range(0, 2 * FINE.span, FINE.seconds):
-        store.add(NOW + second, [(LAG, float(second))])
+        store.add(NOW + second, Measured([(LAG, float(second))]))
     store.close()
     found = kept(path, FINE, NOW + 2 * FINE.span - 1)
     assert (FINE.slots, FINE.span) == (len(found), found[0][0])
@@ -131,19 +132,19 @@ def test_an_hour_is_kept_in_slots_of_five_seconds_and_no_more(store: Store, path
 
 def test_a_clock_set_back_shows_no_slot_of_the_future(store: Store, path: Path) -> None:
     reader = Reader(path)
-    store.add(NOW + 600, [(LAG, 9.0)])
+    store.add(NOW + 600, Measured([(LAG, 9.0)]))
     assert 1 == len(reader.recorded(FINE, NOW + 600).numbers)
-    store.add(NOW, [(LAG, 1.0)])
-    store.add(NOW + 5, [(LAG, 2.0)])
+    store.add(NOW, Measured([(LAG, 1.0)]))
+    store.add(NOW + 5, Measured([(LAG, 2.0)]))
     store.close()
-    assert [1.0, 2.0] == reader.recorded(FINE, NOW + 5).column(LAG, MEAN)
+    assert [1.0, 2.0] == list(reader.recorded(FINE, NOW + 5).column(LAG, MEAN))
 
 
 def test_a_reader_sees_new_slots_and_reads_each_once(store: Store, path: Path) -> None:
     reader = Reader(path)
     assert () == reader.recorded(FINE, NOW).numbers
     for second in range(100):
-        store.add(NOW + second, [(LAG, float(second))])
+        store.add(NOW + second, Measured([(LAG, float(second))]))
         found = reader.recorded(FINE, NOW + second)
         assert sorted(set(found.numbers)) == list(found.numbers)
     store.close()
@@ -152,7 +153,7 @@ def test_a_reader_sees_new_slots_and_reads_each_once(store: Store, path: Path) -
 
 def test_readers_in_many_threads_agree(store: Store, path: Path) -> None:
     for second in range(0, 1000, 5):
-        store.add(NOW + second, [(LAG, float(second))])
+        store.add(NOW + second, Measured([(LAG, float(second))]))
     store.close()
     reader, found = Reader(path), []
     threads = [
@@ -172,7 +173,7 @@ def test_a_file_full_of_series_is_below_its_limit_and_loses_nothing(
 ) -> None:
     store = Store(path)
     values = [(Series(Kind.DATA_SIZE, f"node {number}"), 1e9 / 3) for number in range(162)]
-    store.add(NOW, values)
+    store.add(NOW, Measured(values))
     with sqlite3.connect(path) as other:
         for resolution in RESOLUTIONS:
             name = history.table(resolution)
@@ -181,7 +182,7 @@ def test_a_file_full_of_series_is_below_its_limit_and_loses_nothing(
                 [(place,) for place in range(resolution.slots)],
             )
     other.close()
-    store.add(NOW + 5, values)
+    store.add(NOW + 5, Measured(values))
     store.close()
     most = history.MOST_PAGES * history.PAGE_BYTES
     assert 16 * 1024 * 1024 == most
@@ -194,14 +195,16 @@ def test_a_file_full_of_series_is_below_its_limit_and_loses_nothing(
 
 def test_the_place_of_a_series_that_is_gone_for_a_week_is_used_again(path: Path) -> None:
     store = Store(path)
-    store.add(NOW, [(Series(Kind.LAG, f"old{number}"), 7.0) for number in range(MOST_SERIES)])
+    store.add(
+        NOW, Measured([(Series(Kind.LAG, f"old{number}"), 7.0) for number in range(MOST_SERIES)])
+    )
     later = NOW + COARSE.span + 2 * COARSE.seconds
-    store.add(later, [(LAG, 1.0)])
-    store.add(later + 5, [(LAG, 1.0)])
+    store.add(later, Measured([(LAG, 1.0)]))
+    store.add(later + 5, Measured([(LAG, 1.0)]))
     store.close()
     found = Reader(path).recorded(COARSE, later + 5)
     assert LAG in found.ids
-    assert [1.0] == found.column(LAG, MEAN)
+    assert [1.0] == list(found.column(LAG, MEAN))
 
 
 def damage(path: Path) -> None:
@@ -238,13 +241,13 @@ def test_an_unusable_file_is_put_aside_whole_with_one_message(
     caplog.set_level(logging.ERROR)
     store = Store(path)
     for second in range(0, 600, 5):
-        store.add(NOW + second, [(LAG, 5.0)])
+        store.add(NOW + second, Measured([(LAG, 5.0)]))
     store.close()
     spoil(path)
     before = path.read_bytes()
     again = Store(path)
     for second in range(600, 610):
-        again.add(NOW + second, [(LAG, 1.0)])
+        again.add(NOW + second, Measured([(LAG, 1.0)]))
     again.close()
     (aside,) = path.parent.glob(f"{FILE}.unusable-*")
     assert before == aside.read_bytes()
@@ -259,14 +262,14 @@ def test_a_file_that_is_damaged_under_a_running_monitor_is_put_aside_too(
 ) -> None:
     store = Store(path)
     for second in range(0, 600, 5):
-        store.add(NOW + second, [(LAG, 5.0)])
+        store.add(NOW + second, Measured([(LAG, 5.0)]))
     Reader(path).close()
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     other.close()
     damage(path)
     for second in range(600, 620):
-        store.add(NOW + second, [(LAG, 1.0)])
+        store.add(NOW + second, Measured([(LAG, 1.0)]))
     store.close()
     assert 1 == len(list(path.parent.glob(f"{FILE}.unusable-*[0-9]Z")))
     assert 1 == caplog.text.count("a new one was started")
@@ -274,9 +277,9 @@ def test_a_file_that_is_damaged_under_a_running_monitor_is_put_aside_too(
 
 
 def test_a_removed_file_is_made_again(store: Store, path: Path) -> None:
-    store.add(NOW, [(LAG, 5.0)])
+    store.add(NOW, Measured([(LAG, 5.0)]))
     path.unlink()
-    store.add(NOW + 5, [(LAG, 1.0)])
+    store.add(NOW + 5, Measured([(LAG, 1.0)]))
     store.close()
     assert [(5, 1.0)] == kept(path, FINE, NOW + 5)
 
@@ -285,15 +288,15 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_system_and_ends_in_a_g
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(path)
-    store.add(NOW, [(LAG, 1.0)])
+    store.add(NOW, Measured([(LAG, 1.0)]))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     for second in (5, 10):
         with pytest.raises(OSError, match="database is locked"):
-            store.add(NOW + second, [(LAG, 1.0 + second)])
+            store.add(NOW + second, Measured([(LAG, 1.0 + second)]))
     other.execute("ROLLBACK")
     other.close()
-    store.add(NOW + 15, [(LAG, 16.0)])
+    store.add(NOW + 15, Measured([(LAG, 16.0)]))
     store.close()
     assert [(0, 1.0), (10, 11.0), (15, 16.0)] == kept(path, FINE, NOW + 15)
     assert [(0, 8.5)] == kept(path, MEDIUM, NOW + 15)
@@ -304,11 +307,11 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from indico_zodbrepl.monitord.history import Store
-from indico_zodbrepl.monitord.series import Kind, Series
+from indico_zodbrepl.monitord.series import Kind, Measured, Series
 store = Store(Path(sys.argv[1]))
 at = float(sys.argv[2])
 while True:
-    store.add(at, [(Series(Kind.LAG, "b"), at % 100), (Series(Kind.DATA_SIZE, "b"), at)])
+    store.add(at, Measured([(Series(Kind.LAG, "b"), at % 100), (Series(Kind.DATA_SIZE, "b"), at)]))
     print(at, flush=True)
     at += 5
 """
@@ -346,8 +349,8 @@ def test_an_unreadable_file_is_an_error_until_it_can_be_read(tmp_path: Path) -> 
         reader.recorded(FINE, NOW)
     (tmp_path / FILE).unlink()
     store = Store(tmp_path / FILE)
-    store.add(NOW, [(LAG, 1.0)])
-    assert [1.0] == reader.recorded(FINE, NOW).column(LAG, MEAN)
+    store.add(NOW, Measured([(LAG, 1.0)]))
+    assert [1.0] == list(reader.recorded(FINE, NOW).column(LAG, MEAN))
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=50))

@@ -22,6 +22,7 @@ NO_STORAGE = {
     'last_tid': None,
     'cache': {},
     'calls': {'count': 0, 'seconds': 0.0},
+    'commits': {'latencies': [], 'conflicts': 0},
 }
 
 
@@ -32,14 +33,14 @@ def storage_status(db):
     connected to, or None; connected; read_only (false if not connected); writable;
     last_tid: of the last transaction seen, '0x' and 16 digits, or None; cache: see
     `_cache_figures`; calls: number and seconds of the calls of an `IndicoStorage` in
-    all threads so far.  For storages monitored by `liveness` all this is the result
+    all threads so far; commits: see `Commits.figures`.  For storages monitored by `liveness` all this is the result
     of the last check; connected is false if it failed or takes too long.
     """
     storage = db.storage
     liveness = getattr(storage, 'liveness', None)
-    calls = NO_STORAGE['calls']
+    calls, commits = NO_STORAGE['calls'], NO_STORAGE['commits']
     if isinstance(storage, IndicoStorage):
-        calls = storage.calls.figures()
+        calls, commits = storage.calls.figures(), storage.commits.figures()
         storage = storage.base
     remote = isinstance(storage, ClientStorage)
     connected = is_connected(db)
@@ -59,6 +60,7 @@ def storage_status(db):
             None if last_tid in (None, b'', z64) else tid_repr(last_tid)),
         'cache': _cache_figures(db, storage._cache if remote else None),
         'calls': calls,
+        'commits': commits,
     }
 
 

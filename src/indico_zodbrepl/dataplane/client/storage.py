@@ -25,9 +25,10 @@ from ZEO.ClientStorage import ClientStorage
 from ZODB.config import BaseConfig
 from ZODB.config import FileStorage as FileStorageSection
 from ZODB.interfaces import IMVCCStorage
-from ZODB.POSException import ReadOnlyError
+from ZODB.POSException import ConflictError, ReadOnlyError
 
 from indico_zodbrepl.dataplane.client import blob_cache, blob_upload, leader, older_servers
+from indico_zodbrepl.dataplane.client.commits import Commits
 from indico_zodbrepl.dataplane.client.liveness import Liveness
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
 from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
@@ -78,11 +79,13 @@ class IndicoStorage(object):
         liveness: a `Liveness`; None for storages that know whether they are connected,
             and for those that are always.
         calls: `StorageCalls` of all instances of the storage.
+        commits: their `Commits`.
     """
 
     def __init__(self, base, root=None):
         self.base = base
         self.calls = StorageCalls() if root is None else root.calls
+        self.commits = Commits() if root is None else root.commits
         self.liveness = None
         self._owns_liveness = False
         self._waits = None if root is None else root._waits
@@ -105,7 +108,7 @@ class IndicoStorage(object):
                 base._update_blob_cache = blob_cache.tolerant(base._update_blob_cache)
                 blob_cache.remove_abandoned(base)
             self.new_oid = self._ready(access.beginning(oids.new_oid))
-            self.tpc_begin = self._ready(access.beginning(base.tpc_begin))
+            self._tpc_begin = self._ready(access.beginning(base.tpc_begin))
             self.tpc_abort = self._ready(
                 access.aborting(oids.ending(blob_cache.without_remains(base, base.tpc_abort))))
             for name in IN_A_TRANSACTION:
@@ -142,8 +145,22 @@ class IndicoStorage(object):
             self.poll_invalidations = self._ready(
                 completion.poll_invalidations)
             self.afterCompletion = self._ready(completion.after_completion)
-        self.tpc_finish = self._ready(
+        self._tpc_finish = self._ready(
             tpc_finish, self._with_patience(translate_at_the_end))
+
+    def tpc_begin(self, *args, **kwargs):
+        """Begin a transaction; see `ZODB.interfaces.IStorage`."""
+        self.commits.begin()
+        # Those without the attribute may replace their own method at times.
+        begin = vars(self).get('_tpc_begin') or self._ready(
+            self.base.tpc_begin, self._with_patience(translated))
+        return begin(*args, **kwargs)
+
+    def tpc_finish(self, *args, **kwargs):
+        """Commit a transaction; see `ZODB.interfaces.IStorage`."""
+        tid = self._tpc_finish(*args, **kwargs)
+        self.commits.end()
+        return tid
 
     @property
     def __providedBy__(self):
@@ -177,7 +194,7 @@ class IndicoStorage(object):
         self.base.close()
 
     def _ready(self, method, translate=translated):
-        return _translating(method, self.calls, translate)
+        return _translating(method, self.calls, self.commits, translate)
 
     def _voting(self, transaction):
         """Vote, unless too few secondaries acknowledge commits."""
@@ -217,7 +234,7 @@ def _register(storage, drops, db):
     bind_transactions(db, drops)
 
 
-def _translating(method, calls, translate=translated):
+def _translating(method, calls, commits, translate=translated):
     # The methods of a stale RelStorage have no name.
     named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
 
@@ -229,6 +246,8 @@ def _translating(method, calls, translate=translated):
             return method(*args, **kwargs)
         except Exception as error:
             raised = translate(error)
+            if isinstance(raised, ConflictError):
+                commits.conflict()
             six.reraise(type(raised), raised, sys.exc_info()[2])
         finally:
             calls.end(monotonic() - begun)
@@ -248,7 +267,7 @@ class IndicoStorageSection(BaseConfig):
         if isinstance(self.config.base, FileStorageSection):
             blob_files.install()
         with older_servers.opening():
-            base = _translating(self.config.base.open, StorageCalls())()
+            base = _translating(self.config.base.open, StorageCalls(), Commits())()
         storage = IndicoStorage(base)
         if isinstance(storage.base, ClientStorage):
             deadline = monotonic() + SETTLE_LIMIT

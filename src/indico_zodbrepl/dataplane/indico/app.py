@@ -61,6 +61,7 @@ class Application(object):
         self._name = name
         self._epoch_record = epoch_record
         self._waiting = threading.BoundedSemaphore(MAY_WAIT)
+        self._answered = Answers()
 
     def build(self, limit):
         """Start to build Indico; wait up to `limit` seconds for success or failure."""
@@ -70,6 +71,7 @@ class Application(object):
         attempt = self._instance.want()
         if environ.get('PATH_INFO') == HEALTH_PATH:
             return self._health(start_response)
+        start_response = self._answered.counting(start_response)
         if not attempt.is_set():
             self._wait(attempt.is_set, BUILD_PATIENCE)
         indico = self._instance.application
@@ -88,6 +90,7 @@ class Application(object):
         report.update(
             instance=self._name, pid=os.getpid(), workers=WORKERS, release=__version__,
             **self._building())
+        report.update(self._answered.figures())
         if self._instance.uploaded is not None:
             report.update(self._instance.uploaded.report())
         return _answer(
@@ -127,6 +130,28 @@ class Application(object):
             return condition()
         finally:
             self._waiting.release()
+
+
+class Answers(object):
+    """Counts the answers of this process, without those of the health report.  Thread-safe."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._requests = self._unavailable = 0
+
+    def counting(self, start_response):
+        """Return a WSGI server's `start_response`, which counts the answer."""
+        def start(status, *args):
+            with self._lock:
+                self._requests += 1
+                self._unavailable += status.startswith('503')
+            return start_response(status, *args)
+        return start
+
+    def figures(self):
+        """Return a dict for JSON: numbers of answers, and of those with status 503, so far."""
+        with self._lock:
+            return {'requests': self._requests, 'unavailable': self._unavailable}
 
 
 def _unavailable(start_response, text):
