@@ -50,7 +50,7 @@ storage-figures:
 load-figures:
 	@trap : INT; ./bootstrap && parts/python27/bin/python tests/bulkloader/figures.py
 
-# How long the admin page takes to answer, with five nodes and an hour of history.
+# How long the admin page takes to answer, with five nodes and a week of history.
 page-figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/browser/page_figures.py
 

@@ -50,6 +50,7 @@ setup(
             "requirements-*.txt",
             "templates/*",
             "static/*",
+            "static/vendor/*",
             "translations/*.pot",
             "translations/*/LC_MESSAGES/messages.*",
         ],

@@ -1,8 +1,8 @@
-"""How long the admin page takes to answer, with five nodes and an hour of history.
+"""How long the admin page takes to answer, with five nodes on three hosts and a week of history.
 
 ``make page-figures`` prints milliseconds a request, median and 99th percentile: when each request
-meets another snapshot, when the snapshot is the same, when a tab has the page already, and over
-HTTP while ten tabs ask each second.  It is no test.
+meets another snapshot or other measurements, when they are the same, when a tab has the page
+already, and over HTTP while ten tabs ask each second.  It is no test.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from indico_zodbrepl.admin.app import THREADS, create_app
+from indico_zodbrepl.admin.charts import RANGES
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
 
@@ -45,7 +46,7 @@ class Given(Watcher):
     """Has the snapshot that it was given last; nothing looks at anything meanwhile."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(lambda: five.snapshot(cluster))
+        super().__init__(lambda: five.snapshot(cluster, time.time()))
         self._cluster = cluster
         self._number = 0
         self.next()
@@ -54,7 +55,9 @@ class Given(Watcher):
         """Give it another snapshot, in which a node is behind by something else."""
         self._number += 1
         self._sighting = TimestampedSnapshot(
-            five.snapshot(self._cluster, b=five.late(self._cluster, "b", self._number % 600)),
+            five.snapshot(
+                self._cluster, time.time(), b=five.late(self._cluster, "b", self._number % 600)
+            ),
             0.1,
             self._number,
         )
@@ -85,7 +88,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cluster = five.cluster(Path(folder))
-        five.keep_an_hour(cluster)
+        five.keep_a_week(cluster, time.time())
         show(list(measure(cluster, asked.requests, asked.seconds)))
 
 
@@ -101,6 +104,12 @@ def measure(cluster: Cluster, requests: int, seconds: float) -> Iterator[Row]:
         tag = client.get(path).headers["ETag"]
         has = functools.partial(get, client, path, tag, 304)
         yield many(f"{path}, from a tab that has it", requests, has)
+    for name, path in itertools.product(RANGES, ("/history", "/api/history")):
+        asked = f"{path}?range={name}"
+        ask = functools.partial(get, client, asked)
+        more = functools.partial(five.measure, cluster)
+        yield many(f"{asked}, each with other measurements", requests, ask, more)
+        yield many(f"{asked}, the same measurements", requests, ask)
     yield from tabs(cluster, seconds)
 
 
@@ -139,7 +148,9 @@ def serve(server: waitress.server.BaseWSGIServer) -> None:
 def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     """Ten tabs over HTTP, each asking once a second as its script does; the monitor looks once."""
     numbers = itertools.count(1)
-    watcher = Watcher(lambda: five.snapshot(cluster, b=five.late(cluster, "b", next(numbers))))
+    watcher = Watcher(
+        lambda: five.snapshot(cluster, time.time(), b=five.late(cluster, "b", next(numbers)))
+    )
     app = create_app(cluster, watcher, situations.HOME)
     client = client_of(app)
     cookie = logins.cookie(client)

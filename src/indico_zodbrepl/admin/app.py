@@ -22,6 +22,7 @@ from indico_zodbrepl.admin.pages import (
     api,
     automation,
     data,
+    history,
     journal,
     machines,
     operations,
@@ -37,7 +38,10 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import http_server
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, automation, silences, recover, journal, data, machines, api, access)
+PAGES = (
+    *(overview, operations, automation, silences, recover),
+    *(journal, history, data, machines, api, access),
+)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an OperatorError by its exit code; 503 for all others."""
 
@@ -105,6 +109,7 @@ def _navigation() -> list[tuple[str, str]]:
         (_("Overview"), "overview.show"),
         (_("Operations"), "operations.show"),
         (_("Journal"), "journal.show"),
+        (_("History"), "history.show"),
         (_("Data"), "data.show"),
     ]
 

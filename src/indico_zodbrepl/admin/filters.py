@@ -32,6 +32,8 @@ ENGINES = {
     "relstorage-oracle": "RelStorage, Oracle",
 }
 
+SHORTEST = 0.0001
+"""Seconds; shorter times are shown as 0."""
 PLAIN_WORD = re.compile("[a-z]+(['-][a-z]+)*", re.ASCII)
 
 
@@ -55,6 +57,8 @@ def register(app: Flask) -> None:
         bdi=bdi,
         seconds=seconds,
         minute=minute,
+        figure=figure,
+        days=days,
     )
 
 
@@ -135,6 +139,31 @@ def lag_transactions(node: NodeStatus) -> str:
 def seconds(count: float) -> str:
     """Return a lag; below ten seconds with one decimal."""
     return f"{count:.1f} s" if count < 10 else f"{count:.0f} s"
+
+
+def figure(value: float, unit: str) -> str:
+    """Return a measurement with three significant digits.
+
+    Args:
+        unit: seconds, bytes, per-second or per-minute.
+    """
+    if unit == "bytes":
+        return size(round(value))
+    if unit == "seconds" and value < 1:
+        return f"{_digits(1000 * value)} ms" if value >= SHORTEST else "0 s"
+    text = _digits(value)
+    return {"seconds": f"{text} s", "per-second": f"{text}/s"}.get(unit, f"{text}/min")
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def days(count: float) -> str:
+    """Return a number of days, from a day on without decimals."""
+    if count < 1:
+        return _("less than a day")
+    return ngettext("%(num)s day", "%(num)s days", int(count))
 
 
 def clip(text: str, most: int) -> str:

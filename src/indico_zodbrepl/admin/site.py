@@ -10,13 +10,16 @@ from typing import Any, cast
 from flask import abort, current_app
 from flask_babel import gettext as _
 
+from indico_zodbrepl.admin.charts import Periods
 from indico_zodbrepl.admin.jobs import Jobs
+from indico_zodbrepl.admin.marks import Events
 from indico_zodbrepl.admin.overview_model import Overviews
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
+from indico_zodbrepl.monitord.events import FILE as EVENTS
 from indico_zodbrepl.monitord.history import FILE
 from indico_zodbrepl.monitord.recorded import Reader
 
@@ -55,6 +58,16 @@ class Site:
     def jobs(self) -> Jobs:
         """Return the commands that this page starts."""
         return Jobs(self.cluster, self.installation)
+
+    @functools.cached_property
+    def periods(self) -> Periods:
+        """Return the measurements that charts show."""
+        return Periods(self.history)
+
+    @functools.cached_property
+    def events(self) -> Events:
+        """Return the events of the monitor process."""
+        return Events(Layout(self.cluster).watch / EVENTS)
 
     def sighting(self) -> TimestampedSnapshot:
         """Return the last snapshot; abort the request with 503 before the first one."""

@@ -23,6 +23,8 @@ from indico_zodbrepl.admin.access import gate
 from indico_zodbrepl.admin.access.quotas import Sender
 from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.api.reference import description
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.monitord.history import FILE
 from indico_zodbrepl.operations import journal, planning, store
 from indico_zodbrepl.operations.model import Refusal
 from indico_zodbrepl.operations.operation import Outcome
@@ -78,7 +80,7 @@ def test_the_description_is_one_of_openapi() -> None:
 def test_every_path_and_method_is_described_and_no_other(make_client: MakeClient) -> None:
     served = set()
     for rule in make_client().application.url_map.iter_rules():
-        if rule.endpoint.partition(".")[0] in ("machines", "api"):
+        if rule.endpoint.partition(".")[0] in ("machines", "api") or rule.rule.startswith("/api/"):
             path = re.sub("<identifier>", "{id}", rule.rule)
             served |= {(path, method.lower()) for method in (rule.methods or set()) - {"HEAD"}}
     assert served == {(path, method) for path, method, _said in operations()}
@@ -203,6 +205,8 @@ def what_only_shows(programs: Programs) -> Iterator[tuple[str, str, TestResponse
         "/api/operations",
         "/api/operations?limit=2",
         "/api/operations?limit=x",
+        "/api/history",
+        "/api/history?range=x",
     ):
         yield asked.partition("?")[0], "get", programs.viewer.get(asked)
     for identifier in ("nothing", entry.identifier):
@@ -258,6 +262,10 @@ def what_can_not_be_done(
     for path in ("/health", "/primary", "/replica"):
         monkeypatch.setattr("indico_zodbrepl.monitor.watcher.STALE_AFTER", -1.0)
         yield path, "get", programs.anonymous.get(path)
+    folder = Layout(programs.cluster).watch
+    folder.mkdir(parents=True)
+    (folder / FILE).mkdir()
+    yield "/api/history", "get", programs.viewer.get("/api/history")
     (stub.home / "bin" / "zodbrepl").unlink()
     for found in programs.cluster.var_directory.glob("operations/*"):
         found.unlink()

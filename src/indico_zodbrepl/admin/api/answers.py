@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.admin.journal_view import Wanted
+from indico_zodbrepl.admin.marks import HistoryMark
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.model import Finding, Loss, Plan
@@ -42,6 +43,48 @@ class Problem:
     hint: str
     exit_code: int | None = None
     findings: tuple[Finding, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class HistorySeries:
+    """A series of measurements.
+
+    Attributes:
+        kind: what was measured: seconds (lag, latency-median, latency-p99), bytes (data-size,
+            disk-free), a number a second (commits, instance-commits, requests) or a minute
+            (conflicts, unavailable: answers 503).
+        subject: name of the node or Indico instance, or of what lies on the disk.
+        values: one for each slot, oldest first; null if it was not measured, or is unknown.
+        least, most: of all measurements.
+        median, last: of `values`.
+    """
+
+    kind: str
+    subject: str
+    values: Sequence[float | None]
+    least: float
+    median: float
+    most: float
+    last: float
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """Measurements of a period.
+
+    Attributes:
+        begins: start of the first slot, seconds since 1970.
+        step: seconds of a slot.
+        slots: their number.
+        series: those that were measured.
+        marks: events of the monitor and operations of the journal, oldest first.
+    """
+
+    begins: int
+    step: int
+    slots: int
+    series: tuple[HistorySeries, ...]
+    marks: tuple[HistoryMark, ...]
 
 
 @dataclasses.dataclass(frozen=True)
