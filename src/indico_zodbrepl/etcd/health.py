@@ -33,6 +33,7 @@ class MemberHealth:
         bytes: size of its database.
         full: True if the quota is used up.
         seconds: how long it took to answer.
+        votes: False if it is a learner, which counts for no majority.
     """
 
     url: str
@@ -44,6 +45,7 @@ class MemberHealth:
     bytes: int = 0
     full: bool = False
     seconds: float = 0.0
+    votes: bool = True
 
     @property
     def leads(self) -> bool:
@@ -68,17 +70,17 @@ class Health:
 
     @property
     def needed(self) -> int:
-        """Return the number of members that are a majority."""
-        return len(self.members) // 2 + 1
+        """Return the number of voting members that are a majority."""
+        return sum(each.votes for each in self.members) // 2 + 1
 
     @property
     def has_majority(self) -> bool:
-        return len(self.serving) >= self.needed
+        return sum(each.votes for each in self.serving) >= self.needed
 
     @property
     def most_run(self) -> bool:
         """Return True if a majority of the members answers, whether they know a leader or not."""
-        return sum(bool(each.member) for each in self.members) >= self.needed
+        return sum(each.votes and bool(each.member) for each in self.members) >= self.needed
 
     @property
     def full(self) -> bool:
@@ -136,4 +138,5 @@ def understood(url: str, content: Mapping[str, Any], seconds: float) -> MemberHe
         int(content.get("dbSize", 0)),
         any("NOSPACE" in each for each in errors),
         seconds,
+        not content.get("isLearner", False),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
+from indico_zodbrepl.monitor.automation import automation_status, etcd_status
 from indico_zodbrepl.monitor.findings import (
     Assignment,
     Findings,
@@ -21,7 +21,7 @@ from indico_zodbrepl.monitor.findings import (
     assignments,
     source_of_truth,
 )
-from indico_zodbrepl.monitor.host_status import Automation, HostStatus
+from indico_zodbrepl.monitor.host_status import HostStatus
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, StartRefusal
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.monitor.verdict import overall_state, sentence
@@ -77,25 +77,9 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         control_disk=findings.control_disk,
         hosts=hosts,
         files=cluster.files,
-        automation=_automation(findings.automation, nodes),
+        automation=automation_status(findings.automation, nodes),
+        etcd=etcd_status(cluster, findings),
     )
-
-
-def _automation(found: Automation | None, nodes: Sequence[NodeStatus]) -> Automation | None:
-    """Return the automatic failover; a node that does not answer can't take over.
-
-    Its host may be lost, and have reported nothing since.
-    """
-    if found is None:
-        return None
-    silent = {node.name for node in nodes if not node.reachable}
-    candidates = tuple(
-        dataclasses.replace(each, problem="it does not answer")
-        if each.node in silent and not each.problem
-        else each
-        for each in found.candidates
-    )
-    return dataclasses.replace(found, candidates=candidates)
 
 
 def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus:
@@ -116,6 +100,7 @@ def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus
         found.certificate_until,
         found.archive,
         found.archive_problem,
+        findings.programs.get(host.automation),
     )
 
 

@@ -5,13 +5,15 @@ The client of etcd is imported only for a cluster that has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.monitor.findings import Results
-from indico_zodbrepl.monitor.host_status import Automation
+from indico_zodbrepl.monitor.findings import Findings, Results
+from indico_zodbrepl.monitor.host_status import Automation, EtcdMember, EtcdStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus
 
 if TYPE_CHECKING:
     from indico_zodbrepl.etcd.health import Health
@@ -41,3 +43,37 @@ def automation_of(cluster: Cluster, found: Mapping[tuple[str, str], object]) -> 
 def health_of(found: Mapping[tuple[str, str], object]) -> Health | None:
     """Return the health of etcd's members; None without etcd, or if nothing is known of it."""
     return cast("Health | None", found.get(("etcd", "")))
+
+
+def automation_status(found: Automation | None, nodes: Sequence[NodeStatus]) -> Automation | None:
+    """Return the automatic failover; a node that does not answer can't take over.
+
+    Its host may be lost, and have reported nothing since.
+    """
+    if found is None:
+        return None
+    silent = {node.name for node in nodes if not node.reachable}
+    candidates = tuple(
+        dataclasses.replace(each, problem="it does not answer")
+        if each.node in silent and not each.problem
+        else each
+        for each in found.candidates
+    )
+    return dataclasses.replace(found, candidates=candidates)
+
+
+def etcd_status(cluster: Cluster, findings: Findings) -> EtcdStatus | None:
+    """Return the members of etcd; None without etcd, or if nothing is known of them."""
+    found, etcd = findings.etcd, cluster.etcd
+    if found is None or etcd is None:
+        return None
+    ours = {
+        f"https://{host.address}:{etcd.client_port}": host.name
+        for host in cluster.hosts
+        if etcd.is_ours
+    }
+    members = tuple(
+        EtcdMember(each.url, ours.get(each.url), each.problem, each.leads, each.votes)
+        for each in found.members
+    )
+    return EtcdStatus(members, found.needed, found.has_majority)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable
 
 from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus, Program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +74,7 @@ class HostStatus:
         archive: mark of Indico's folder of uploaded files; hosts that share it have the same one.
             Empty without an instance, and if it is unknown.
         archive_problem: why files can't be kept in that folder; empty if they can.
+        automation: its program that elects the leader; None if it has none, or if that is unknown.
     """
 
     name: str
@@ -86,11 +88,49 @@ class HostStatus:
     certificate_until: float | None = None
     archive: str = ""
     archive_problem: str = ""
+    automation: Program | None = None
 
     @property
     def up(self) -> bool:
         """Return True if its agent answers."""
         return not self.problem
+
+
+@dataclasses.dataclass(frozen=True)
+class EtcdMember:
+    """A member of etcd.
+
+    Attributes:
+        url: for clients.
+        host: the host that it runs on; None for a member that the cluster file does not place.
+        problem: why it does not serve; empty if it does.
+        leads: True if it is etcd's leader.
+        votes: True if it counts for etcd's majority; True as well if it does not answer.
+    """
+
+    url: str
+    host: str | None
+    problem: str
+    leads: bool
+    votes: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class EtcdStatus:
+    """The members of etcd, and their majority.
+
+    Attributes:
+        needed: number of voting members that are a majority.
+        majority: True if that many serve.
+    """
+
+    members: tuple[EtcdMember, ...]
+    needed: int
+    majority: bool
+
+    def on(self, host: str) -> EtcdMember | None:
+        """Return the member of a host; None if there is none."""
+        return next((each for each in self.members if each.host == host), None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +156,14 @@ class Pause:
     by: str
     reason: str
     since: str
+
+    @property
+    def began(self) -> float | None:
+        """Return ``since`` as seconds since 1970; None if it is no time."""
+        try:
+            return datetime.datetime.fromisoformat(self.since).timestamp()
+        except ValueError:
+            return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,13 @@ from typing import Any
 
 from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.monitor.host_status import Automation, FileSystem, HostStatus, file_systems
+from indico_zodbrepl.monitor.host_status import (
+    Automation,
+    EtcdStatus,
+    FileSystem,
+    HostStatus,
+    file_systems,
+)
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, Program
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Alert, Fact
@@ -160,6 +166,7 @@ class Snapshot:
         hosts: of a cluster of several; empty if all runs on one.
         files: where new uploaded files go.
         automation: the automatic failover; None without one.
+        etcd: its members; None without etcd, or if nothing is known of them.
     """
 
     cluster: str
@@ -181,6 +188,7 @@ class Snapshot:
     hosts: tuple[HostStatus, ...] = ()
     files: FileStore = FileStore.BLOBS
     automation: Automation | None = None
+    etcd: EtcdStatus | None = None
 
     @property
     def here(self) -> str | None:

@@ -121,3 +121,12 @@ def test_the_answer_of_a_member_is_understood() -> None:
     assert full.full
     alone = understood(URLS[0], {"header": header, "errors": ["etcdserver: no leader"]}, 0.01)
     assert alone.problem == "it knows no leader"
+
+
+def test_a_learner_has_no_vote_and_counts_for_no_majority() -> None:
+    header = {"header": {"member_id": "9", "cluster_id": "7"}, "leader": "1"}
+    learner = understood("https://10.0.0.4:8141", {**header, "isLearner": True}, 0.01)
+    assert not learner.votes
+    assert understood(URLS[0], header, 0.01).votes
+    health = Health((WHOLE[0], lost(1), lost(2), learner))
+    assert (2, False) == (health.needed, health.has_majority)
