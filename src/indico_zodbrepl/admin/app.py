@@ -30,6 +30,7 @@ from indico_zodbrepl.admin.pages import (
     recover,
     silences,
 )
+from indico_zodbrepl.admin.pause_notice import pause_notice
 from indico_zodbrepl.admin.silence_view import silence_of, silence_path, time_left
 from indico_zodbrepl.admin.site import EXTENSION, Site
 from indico_zodbrepl.cluster.model import Cluster
@@ -94,6 +95,7 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
         silence_of=silence_of,
         silence_path=silence_path,
         time_left=time_left,
+        pause_notice=pause_notice,
         wrong_fields=wrong_fields,
     )
     for page in PAGES:

@@ -84,6 +84,11 @@ def cluster(folder: Path) -> Cluster:
     )
 
 
+PAUSED_NOTICE = "Automatic failover is paused. No node takes over if the primary is lost."
+RESUME = "Resume automatic failover"
+PAGES = ("/", "/node/a", "/operations", "/recover", "/journal", "/data", "/nothing-here")
+
+
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> stub_command.Stub:
     return stub_command.install(tmp_path, monkeypatch)
@@ -170,8 +175,6 @@ def test_an_operator_resumes_it(
     client_in: Callable[..., FlaskClient], stub: stub_command.Stub
 ) -> None:
     client = client_in("automatic paused")
-    text = text_of(client, "/operations")
-    assert "ada paused it: new switch" in text
     assert 303 == client.post("/automation/resume").status_code
     ((_actor, arguments),) = called(stub)
     assert ["resume-automation"] == arguments[2:]
@@ -190,3 +193,61 @@ def test_a_cluster_without_it_has_nothing_to_pause(page_of: Serve, tmp_path: Pat
     client = page_of(made, lambda: situations.snapshot(made))
     assert "Automatic failover" not in text_of(client, "/operations")
     assert 404 == client.post("/automation/pause", data={"reason": "x"}).status_code
+
+
+def test_every_page_says_that_it_is_paused_by_whom_since_when_and_why(
+    client_in: Callable[..., FlaskClient], anonymous: ClientFor
+) -> None:
+    client = client_in("automatic paused")
+    for path in PAGES:
+        shown = text_of(client, path)
+        assert re.search(
+            f"{PAUSED_NOTICE} Paused by ada. Since 2026-11-24 18:00:00 UTC, "
+            rf"\d+ \w+ ago. Reason: new switch {RESUME}",
+            shown,
+        ), path
+    assert PAUSED_NOTICE not in text_of(anonymous(client), "/login")
+
+
+def test_a_pause_by_hand_in_etcd_is_shown_without_what_is_not_known(
+    page_of: Serve, tmp_path: Path
+) -> None:
+    found = cluster(tmp_path)
+    unsaid = dataclasses.replace(ACTIVE, paused=Pause("", "", "yesterday"))
+    client = page_of(found, lambda: snapshot(found, hosts=HOSTS, automation=unsaid))
+    assert f"{PAUSED_NOTICE} It is not known who paused it. {RESUME}" in text_of(client, "/journal")
+
+
+@pytest.mark.parametrize("name", ["automatic", "automatic without etcd"])
+def test_no_page_says_so_while_it_is_active_or_unknown(
+    client_in: Callable[..., FlaskClient], name: str
+) -> None:
+    client = client_in(name)
+    for path in PAGES:
+        assert PAUSED_NOTICE not in text_of(client, path), path
+
+
+def test_the_button_of_the_notice_resumes_it_from_any_page(
+    new_tab: NewTab,
+    serve_client: ServeClient,
+    client_in: Callable[..., FlaskClient],
+    stub: stub_command.Stub,
+) -> None:
+    tab = new_tab()
+    tab.open(serve_client(client_in("automatic paused")) + "/journal")
+    tab.page.get_by_role("button", name=RESUME).click()
+    tab.page.wait_for_url("**/jobs/*")
+    ((actor, arguments),) = called(stub)
+    assert "alice (admin page)" == actor
+    assert ["resume-automation"] == arguments[2:]
+
+
+def test_a_viewer_sees_the_notice_and_no_button(
+    client_in: Callable[..., FlaskClient], viewer: ClientFor
+) -> None:
+    client = viewer(client_in("automatic paused"))
+    for path in PAGES:
+        shown = text_of(client, path)
+        assert PAUSED_NOTICE in shown, path
+        assert RESUME not in shown, path
+    assert 403 == client.post("/automation/resume").status_code
