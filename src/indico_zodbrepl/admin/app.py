@@ -12,7 +12,7 @@ from flask_babel import lazy_gettext as _lazy
 from flask_wtf.csrf import CSRFError
 from werkzeug.datastructures import ImmutableDict
 
-from indico_zodbrepl.admin import filters, languages
+from indico_zodbrepl.admin import filters, languages, topology
 from indico_zodbrepl.admin.access import gate, login, sessions
 from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.forms import wrong_fields
@@ -97,6 +97,7 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
         time_left=time_left,
         pause_notice=pause_notice,
         wrong_fields=wrong_fields,
+        sign=topology.sign,
     )
     for page in PAGES:
         app.register_blueprint(page.blueprint)

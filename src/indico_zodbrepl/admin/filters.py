@@ -11,14 +11,16 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from markupsafe import Markup, escape
 
-from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
+from indico_zodbrepl.admin.topology import Sign
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.words import HIDDEN, listed, visible
 from indico_zodbrepl.probing import tid
 
-MARK_WORDS = {
-    Mark.AS_ASSIGNED: lazy_gettext("as assigned"),
-    Mark.DIFFERS: lazy_gettext("differs from its assignment"),
-    Mark.UNREACHABLE: lazy_gettext("unreachable"),
+SIGN_WORDS = {
+    Sign.GOOD: lazy_gettext("no problem"),
+    Sign.WARNING: lazy_gettext("warning"),
+    Sign.CRITICAL: lazy_gettext("critical"),
+    Sign.UNREACHABLE: lazy_gettext("unreachable"),
 }
 
 ENGINES = {
@@ -49,7 +51,7 @@ def register(app: Flask) -> None:
         lag_seconds=lag_seconds,
         lag_transactions=lag_transactions,
         commands=commands,
-        mark_word=lambda mark: str(MARK_WORDS[mark]),
+        sign_word=lambda sign: str(SIGN_WORDS[sign]),
         engine=engine,
         speaker=speaker,
         listed=listed,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from indico_zodbrepl.admin import lag_history, topology
+from indico_zodbrepl.admin import lag_history, topology, topology_hosts
 from indico_zodbrepl.admin.lag_history import Hour, Plot, plot
 from indico_zodbrepl.admin.languages import language
 from indico_zodbrepl.admin.topology import Drawing
@@ -147,14 +147,17 @@ class Overviews:
         missed = 0.0 if hour.last is None else snapshot.taken_at - hour.last
         away = float(round(missed)) if missed > MISSED else None
         at_work = banner is not None and banner.seen.at_work
+        wide, tall = topology.wide, topology.tall
+        if snapshot.hosts:
+            wide, tall = topology_hosts.wide, topology_hosts.tall
         return Overview(
             sighting=sighting,
             procedures=procedures(self._cluster, snapshot, self._home),
             offers=offers(self._cluster, snapshot, banner.operation if banner else None, at_work),
             banner=banner,
             standing=standing(snapshot),
-            wide=topology.wide(snapshot),
-            tall=topology.tall(snapshot),
+            wide=wide(snapshot),
+            tall=tall(snapshot),
             hour=hour,
             plots={node.name: plot(hour, node.name) for node in snapshot.nodes},
             away=away,

@@ -9,11 +9,21 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.admin.links import (
+    Link,
+    Member,
+    Tie,
+    below,
+    depths_of,
+    key,
+    other,
+    roots,
+    ties_of,
+)
+from indico_zodbrepl.monitor.host_status import EtcdMember, HostStatus
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
-from indico_zodbrepl.monitor.rules.replication import LARGE_LAG
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.probing.answers import Level
 
@@ -30,45 +40,6 @@ LANE = 12
 TALL_WIDTH, INDENT, TALL_GAP = 356, 40, 14
 
 Point = tuple[float, float]
-Member = NodeStatus | IndicoStatus
-
-
-class Health(enum.StrEnum):
-    """State of a link; odd: its follower lags far behind, or should follow another node."""
-
-    GOOD = "good"
-    ODD = "odd"
-    BROKEN = "broken"
-    UNKNOWN = "unknown"
-
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """A link between two members of a cluster.
-
-    Attributes:
-        source, target: names; transactions flow from an Indico instance to its server, and from
-            a node to its follower.
-        follower: the node that follows; None for an Indico instance and within NEO.
-    """
-
-    source: str
-    target: str
-    health: Health
-    follower: NodeStatus | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Tie:
-    """A link between boxes; ``begin`` and ``end`` are their keys."""
-
-    link: Link
-    begin: str
-    end: str
-
-    @property
-    def from_indico(self) -> bool:
-        return self.begin.startswith("indico ")
 
 
 class Sign(enum.StrEnum):
@@ -127,11 +98,36 @@ class Arrow:
 
 
 @dataclasses.dataclass(frozen=True)
+class HostBox:
+    """The box of a host, around those of its nodes and Indico instances.
+
+    Attributes:
+        x, y, width, height: in units of the drawing.
+        host: its state.
+        member: of etcd on it; None without one, or if nothing is known of it.
+        automates: True if it takes part in the election of the leader.
+        sign: its worst state.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    host: HostStatus
+    member: EtcdMember | None
+    automates: bool
+    sign: Sign
+
+
+@dataclasses.dataclass(frozen=True)
 class Drawing:
+    """The positions of all that is drawn; ``hosts`` is empty if everything runs on one."""
+
     width: float
     height: float
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
+    hosts: tuple[HostBox, ...] = ()
 
 
 Layout = Callable[[Snapshot], Drawing]
@@ -143,7 +139,8 @@ def lines(node: NodeStatus) -> int:
     return 3 + min(len(node.facts), FACTS)
 
 
-def _height(of: Member) -> float:
+def height_of(of: Member) -> float:
+    """Return the height of the box of a node or an instance."""
     count = lines(of) if isinstance(of, NodeStatus) else 2
     return 2 * PADDING + count * LINE
 
@@ -151,31 +148,32 @@ def _height(of: Member) -> float:
 def wide(snapshot: Snapshot) -> Drawing:
     """Return the drawing for wide windows."""
     ties = ties_of(snapshot)
-    columns = [column for column in _columns(snapshot, ties) if column]
-    lanes = _lanes(columns, ties)
+    columns = [column for column in columns_of(snapshot, ties) if column]
+    lanes = lanes_of(columns, ties)
     above = len(lanes) * LANE
-    tallest = max((_stacked(column) for column in columns), default=0.0)
+    tallest = max((stacked(column) for column in columns), default=0.0)
     boxes: dict[str, Box] = {}
     x = 1.0
     for number, column in enumerate(columns):
         indico = isinstance(column[0], IndicoStatus)
         width = INDICO_WIDTH if indico else NODE_WIDTH
         if number:
-            x += PLAIN_GAP if not _labelled(column, ties) else LABEL_GAP
-        y = above + 1 + (tallest - _stacked(column)) / 2
+            x += PLAIN_GAP if not labelled(column, ties) else LABEL_GAP
+        y = above + 1 + (tallest - stacked(column)) / 2
         for each in column:
-            boxes[key(each)] = _box(snapshot, each, x, y, width)
-            y += _height(each) + ROW_GAP
+            boxes[key(each)] = box_of(snapshot, each, x, y, width)
+            y += height_of(each) + ROW_GAP
         x += width
     place = {key(each): number for number, column in enumerate(columns) for each in column}
-    arrows = tuple(_wide_arrow(tie, boxes, place, lanes) for tie in ties)
+    arrows = tuple(wide_arrow(tie, boxes, place, lanes) for tie in ties)
     return Drawing(x + 1, above + tallest + 2, tuple(boxes.values()), arrows)
 
 
 Column = Sequence[NodeStatus] | Sequence[IndicoStatus]
 
 
-def _columns(snapshot: Snapshot, ties: Sequence[Tie]) -> list[Column]:
+def columns_of(snapshot: Snapshot, ties: Sequence[Tie]) -> list[Column]:
+    """Return the instances, then the nodes of each level of replication."""
     depths = depths_of(snapshot, ties)
     deepest = max(depths.values(), default=0)
     nodes = [
@@ -190,42 +188,51 @@ def _columns(snapshot: Snapshot, ties: Sequence[Tie]) -> list[Column]:
     return [snapshot.indico, *nodes]
 
 
-def _labelled(column: Column, ties: Sequence[Tie]) -> bool:
+def labelled(column: Column, ties: Sequence[Tie]) -> bool:
     names = {key(each) for each in column}
     return any(tie.link.follower is not None and tie.end in names for tie in ties)
 
 
-def _stacked(column: Column) -> float:
-    return sum(map(_height, column)) + ROW_GAP * (len(column) - 1)
+def stacked(column: Sequence[Member]) -> float:
+    """Return the height of boxes that are drawn below each other."""
+    return sum(map(height_of, column)) + ROW_GAP * (len(column) - 1)
 
 
-def _box(snapshot: Snapshot, of: Member, x: float, y: float, width: float) -> Box:
-    sign = _sign(snapshot, of)
+def box_of(snapshot: Snapshot, of: Member, x: float, y: float, width: float) -> Box:
+    """Return the box of a node or an instance at a position."""
+    marked = sign(snapshot, of)
     if isinstance(of, NodeStatus):
-        return Box(x, y, width, _height(of), node=of, sign=sign)
-    return Box(x, y, width, _height(of), instance=of, sign=sign)
+        return Box(x, y, width, height_of(of), node=of, sign=marked)
+    return Box(x, y, width, height_of(of), instance=of, sign=marked)
 
 
-def _sign(snapshot: Snapshot, of: Member) -> Sign:
+def sign(snapshot: Snapshot, of: Member) -> Sign:
+    """Return the state of a node or an instance."""
     if of.mark is Mark.UNREACHABLE:
         return Sign.UNREACHABLE
-    levels = {alert.level for alert in snapshot.warnings if alert.subject == of.name}
+    issues = isinstance(of, NodeStatus) and bool(of.oddities)
+    return sign_of(snapshot, of.name, issues or of.mark is Mark.DIFFERS)
+
+
+def sign_of(snapshot: Snapshot, name: str, differs: bool) -> Sign:
+    """Return the state of what answers: by the problems of that name, and if it differs."""
+    levels = {alert.level for alert in snapshot.warnings if alert.subject == name}
     if Level.CRITICAL in levels:
         return Sign.CRITICAL
-    differs = of.mark is Mark.DIFFERS or Level.WARNING in levels
-    return Sign.WARNING if differs else Sign.GOOD
+    return Sign.WARNING if differs or Level.WARNING in levels else Sign.GOOD
 
 
-def _lanes(columns: Sequence[Column], ties: Sequence[Tie]) -> dict[str, float]:
+def lanes_of(columns: Sequence[Column], ties: Sequence[Tie]) -> dict[str, float]:
     """Return heights above the boxes, for links that pass a column, by their ends."""
     place = {key(each): number for number, column in enumerate(columns) for each in column}
     far = sorted({tie.end for tie in ties if abs(place[tie.end] - place[tie.begin]) != 1})
     return {end: LANE / 2 + number * LANE for number, end in enumerate(far)}
 
 
-def _wide_arrow(
+def wide_arrow(
     tie: Tie, boxes: dict[str, Box], place: dict[str, int], lanes: dict[str, float]
 ) -> Arrow:
+    """Return the arrow of a link between columns; from lane to lane if it passes one."""
     begin, end = boxes[tie.begin], boxes[tie.end]
     if tie.end in lanes and abs(place[tie.end] - place[tie.begin]) != 1:
         lane, out = lanes[tie.end], begin.right + PLAIN_GAP / 3
@@ -269,7 +276,7 @@ def tall(snapshot: Snapshot) -> Drawing:
     def put(each: Member, depth: int) -> None:
         nonlocal y
         x = 1 + depth * INDENT
-        box = boxes[key(each)] = _box(snapshot, each, x, y, TALL_WIDTH - x - 1)
+        box = boxes[key(each)] = box_of(snapshot, each, x, y, TALL_WIDTH - x - 1)
         y = box.y + box.height + TALL_GAP
         for tie in below(ties, each):
             child = other(snapshot, tie, each)
@@ -297,114 +304,3 @@ def _tall_arrow(tie: Tie, parent: Box, child: Box) -> Arrow:
         (trunk, child.middle),
         tie.from_indico,
     )
-
-
-def key(of: Member) -> str:
-    """Return a name that is unique among nodes and instances."""
-    return f"{'node' if isinstance(of, NodeStatus) else 'indico'} {of.name}"
-
-
-def ties_of(snapshot: Snapshot) -> tuple[Tie, ...]:
-    """Return all links between members of the cluster."""
-    return (*_from_indico(snapshot), *_between_nodes(snapshot))
-
-
-def _from_indico(snapshot: Snapshot) -> Iterator[Tie]:
-    names = {node.name for node in snapshot.nodes}
-    for instance in snapshot.indico:
-        server = instance.server_node
-        if server is None and instance.connected and len(names) == 1:
-            server = snapshot.nodes[0].name
-        if server in names and instance.connected:
-            yield Tie(
-                Link(instance.name, server, _of_instance(instance)), key(instance), f"node {server}"
-            )
-
-
-def _of_instance(instance: IndicoStatus) -> Health:
-    if instance.waits:
-        return Health.BROKEN
-    return Health.ODD if instance.read_only else Health.GOOD
-
-
-def _between_nodes(snapshot: Snapshot) -> Iterator[Tie]:
-    leader = next((node for node in snapshot.nodes if node.leads), None)
-    for node in snapshot.nodes:
-        upstream = followed(snapshot, node)
-        if upstream is not None:
-            yield Tie(
-                Link(upstream, node.name, _of_follower(snapshot, node), node),
-                f"node {upstream}",
-                key(node),
-            )
-        elif leader is not None and node.assigned_role in (Role.STORAGE, Role.ADMIN):
-            health = Health.GOOD if node.reachable else Health.BROKEN
-            yield Tie(Link(leader.name, node.name, health), key(leader), key(node))
-
-
-def followed(snapshot: Snapshot, node: NodeStatus) -> str | None:
-    """Return the node that a node follows; while it does not run, its assigned upstream."""
-    if node.writable_primary:
-        return None
-    upstream = node.upstream or (node.assigned_upstream if node.assigned_role.follows else None)
-    names = {other.name for other in snapshot.nodes if other is not node}
-    return upstream if upstream in names else None
-
-
-def _of_follower(snapshot: Snapshot, node: NodeStatus) -> Health:
-    upstream = snapshot.node(followed(snapshot, node) or node.name)
-    if not node.reachable or not upstream.reachable or node.connected is False:
-        return Health.BROKEN
-    if node.connected is None:
-        return Health.UNKNOWN
-    in_order = (
-        node.assigned_upstream in (None, upstream.name)
-        and not node.out_of_line
-        and (node.lag_seconds or 0.0) <= LARGE_LAG
-    )
-    return Health.GOOD if in_order else Health.ODD
-
-
-def depths_of(snapshot: Snapshot, tied: Sequence[Tie]) -> dict[str, int]:
-    """Return the column of each node: its distance from the primary.
-
-    NEO's masters, storages and admin nodes have the columns 0, 1 and 2.
-    """
-    upstream = {tie.link.target: tie.link.source for tie in tied if not tie.from_indico}
-    by_role = {Role.MASTER: 0, Role.STORAGE: 1, Role.ADMIN: 2}
-
-    def depth(node: NodeStatus) -> int:
-        if node.assigned_role in by_role:
-            return by_role[node.assigned_role]
-        found, seen, at = 0, {node.name}, node.name
-        while (above := upstream.get(at)) is not None and above not in seen:
-            found, at = found + 1, above
-            seen.add(above)
-        return found
-
-    return {node.name: depth(node) for node in snapshot.nodes}
-
-
-def roots(snapshot: Snapshot, tied: Sequence[Tie]) -> list[NodeStatus]:
-    """Return the nodes that follow no other one, writable ones first."""
-    below_others = {tie.link.target for tie in tied if not tie.from_indico}
-    return sorted(
-        (node for node in snapshot.nodes if node.name not in below_others),
-        key=lambda node: not node.writable_primary,
-    )
-
-
-def below(tied: Sequence[Tie], of: Member) -> list[Tie]:
-    """Return the links to the clients of a node, then those to its followers."""
-    own = key(of)
-    return [
-        *(tie for tie in tied if tie.from_indico and tie.end == own),
-        *(tie for tie in tied if not tie.from_indico and tie.begin == own),
-    ]
-
-
-def other(snapshot: Snapshot, tie: Tie, than: Member) -> Member:
-    """Return the other end of a link."""
-    wanted = tie.end if tie.begin == key(than) else tie.begin
-    everybody: list[Member] = [*snapshot.nodes, *snapshot.indico]
-    return next(each for each in everybody if key(each) == wanted)

@@ -17,10 +17,11 @@ import stub_command
 from chromium import SCHEMES, NewTab
 from flask.testing import FlaskClient
 from situations import server, snapshot
-from spread import WELL, spread
+from spread import H1_LOST, WELL, spread
 
 from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.model import Cluster, Synchronous
+from indico_zodbrepl.etcd.health import Health, MemberHealth
 from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.probing.answers import Acknowledging, AckState, Hold
@@ -46,31 +47,70 @@ ACKNOWLEDGED = Acknowledging(
 REFUSING = dataclasses.replace(
     ACKNOWLEDGED, state=AckState.REFUSING, confirming={}, in_doubt=2, since=12.0
 )
+LEADS = server("a", acknowledging=ACKNOWLEDGED, lease_left=2.1)
+MEMBERS = tuple(
+    MemberHealth(f"https://10.77.0.1{number}:8141", "", str(number), "1", "7", 50)
+    for number in (1, 2, 3)
+)
+LOST = tuple(MemberHealth(each.url, "connection refused") for each in MEMBERS)
+PROGRAMS = {name: situations.program(name) for name in ("automation-h1", "automation-h2")}
+WORKS: dict[str, Any] = {
+    "automation": ACTIVE,
+    "servers": {"a": LEADS},
+    "etcd": Health(MEMBERS),
+    "programs": PROGRAMS,
+}
 SITUATIONS: dict[str, dict[str, Any]] = {
-    "automatic": {
-        "automation": ACTIVE,
-        "servers": {"a": server("a", acknowledging=ACKNOWLEDGED, lease_left=2.1)},
-    },
-    "automatic paused": {
-        "automation": PAUSED,
-        "servers": {"a": server("a", acknowledging=ACKNOWLEDGED, lease_left=2.1)},
-    },
+    "automatic": WORKS,
+    "automatic paused": {**WORKS, "automation": PAUSED},
     "automatic without etcd": {
         "automation": Automation(3.0, "etcd does not answer: gave up after 0.8 s"),
         "servers": {"a": server("a", held=Hold.LEASE, lease_left=-4.0)},
+        "etcd": Health((MEMBERS[0], *LOST[1:])),
+        "programs": {**PROGRAMS, "automation-h2": situations.program("automation-h2", "STOPPED")},
     },
     "commits refused": {
-        "automation": ACTIVE,
+        **WORKS,
         "servers": {
             "a": server("a", acknowledging=REFUSING, held=Hold.SYNCHRONOUS, lease_left=2.1)
         },
     },
+    "host lost": {
+        **H1_LOST,
+        "automation": ACTIVE,
+        "etcd": Health((LOST[0], MEMBERS[1], dataclasses.replace(MEMBERS[2], leader="3"))),
+        "programs": {**H1_LOST["programs"], "automation-h2": PROGRAMS["automation-h2"]},
+    },
 }
+PAUSED_NOTICE = "Automatic failover is paused. No node takes over if the primary is lost."
+RESUME = "Resume automatic failover"
+PAGES = ("/", "/node/a", "/operations", "/recover", "/journal", "/data", "/nothing-here")
 TOLD = {
-    "automatic": ("Automatic failover State active", "b: yes", "Lease 3 s valid", "confirmed by b"),
+    "automatic": (
+        "Automatic failover State active",
+        "b: yes",
+        "Leader lease Node a, 2 s of 3 s left",
+        "Votes in etcd 3 of 3 members serve a majority is 2; etcd leader: h1",
+        "Commits each waits for 1 node (fsync) acknowledged confirmed by b",
+        "Host h1: reachable; etcd: votes, leads; automation: runs.",
+        "Host h3: reachable; etcd: votes.",
+        "Node b on host h2: no problem",
+    ),
     "automatic paused": ("State paused by ada: new switch", "no node takes over"),
-    "automatic without etcd": ("unknown: etcd does not answer", "its lease has ended"),
+    "automatic without etcd": (
+        "unknown: etcd does not answer",
+        "its lease has ended",
+        "Leader lease unknown",
+        "Votes in etcd no majority , 1 of 3 members serve a majority is 2",
+        "Commits each waits for 1 node no primary reports it now",
+        "Host h2: reachable; etcd: does not serve; automation: stopped.",
+    ),
     "commits refused": ("commits are refused", "2 transactions in doubt", "synchronous 0"),
+    "host lost": (
+        "Leader lease Node a, time left unknown",
+        "Votes in etcd 2 of 3 members serve a majority is 2; etcd leader: h3",
+        "Host h1: unreachable; etcd: does not serve; automation: unknown.",
+    ),
 }
 
 
@@ -82,11 +122,6 @@ def cluster(folder: Path) -> Cluster:
         synchronous=Synchronous(1),
         etcd=Etcd(client_port=8141, peer_port=8142),
     )
-
-
-PAUSED_NOTICE = "Automatic failover is paused. No node takes over if the primary is lost."
-RESUME = "Resume automatic failover"
-PAGES = ("/", "/node/a", "/operations", "/recover", "/journal", "/data", "/nothing-here")
 
 
 @pytest.fixture
@@ -101,9 +136,11 @@ def client_in(
     """A function: a client, logged in as an operator, of the page in a situation."""
     assert stub
 
-    def make(name: str) -> FlaskClient:
+    def make(name: str, **changes: Any) -> FlaskClient:
         found = cluster(tmp_path)
-        return page_of(found, lambda: snapshot(found, hosts=HOSTS, **SITUATIONS[name]))
+        situation = {**SITUATIONS[name], **changes}
+        situation["hosts"] = {**HOSTS, **situation.get("hosts", {})}
+        return page_of(found, lambda: snapshot(found, **situation))
 
     return make
 
@@ -126,6 +163,35 @@ def test_the_overview_tells_of_each_situation(
     text = text_of(client_in(name), "/")
     for told in TOLD[name]:
         assert told in text, told
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"servers": {"a": server("a", lease_left=-0.4)}}, "Leader lease Node a, expired"),
+        (
+            {"servers": {"a": server("a", lease_left=0.4)}},
+            "Leader lease Node a, less than 1 s of 3 s left",
+        ),
+        ({"automation": Automation(3.0)}, "Leader lease nobody"),
+        (
+            {"automation": dataclasses.replace(ACTIVE, released=True)},
+            "Leader lease nobody a gave the role up",
+        ),
+    ],
+)
+def test_the_overview_tells_that_nobody_holds_the_lease_or_that_it_has_expired(
+    client_in: Callable[..., FlaskClient], changes: dict[str, Any], shown: str
+) -> None:
+    assert shown in text_of(client_in("automatic", **changes), "/")
+
+
+def test_commits_that_wait_for_no_node_are_called_asynchronous(
+    page_of: Serve, tmp_path: Path
+) -> None:
+    found = dataclasses.replace(spread(), var_directory=tmp_path)
+    client = page_of(found, lambda: snapshot(found, hosts=HOSTS))
+    assert "Commits asynchronous none waits for another node" in text_of(client, "/")
 
 
 def test_a_node_s_page_tells_of_its_commits_and_why_they_are_refused(
@@ -178,21 +244,6 @@ def test_an_operator_resumes_it(
     assert 303 == client.post("/automation/resume").status_code
     ((_actor, arguments),) = called(stub)
     assert ["resume-automation"] == arguments[2:]
-
-
-def test_a_viewer_sees_the_state_and_no_button(
-    client_in: Callable[..., FlaskClient], viewer: ClientFor
-) -> None:
-    client = viewer(client_in("automatic"))
-    assert "Pause automatic failover" not in text_of(client, "/operations")
-    assert 403 == client.post("/automation/pause", data={"reason": "x"}).status_code
-
-
-def test_a_cluster_without_it_has_nothing_to_pause(page_of: Serve, tmp_path: Path) -> None:
-    made = dataclasses.replace(situations.cluster(), var_directory=tmp_path)
-    client = page_of(made, lambda: situations.snapshot(made))
-    assert "Automatic failover" not in text_of(client, "/operations")
-    assert 404 == client.post("/automation/pause", data={"reason": "x"}).status_code
 
 
 def test_every_page_says_that_it_is_paused_by_whom_since_when_and_why(
@@ -251,3 +302,18 @@ def test_a_viewer_sees_the_notice_and_no_button(
         assert PAUSED_NOTICE in shown, path
         assert RESUME not in shown, path
     assert 403 == client.post("/automation/resume").status_code
+
+
+def test_a_viewer_sees_the_state_and_no_button(
+    client_in: Callable[..., FlaskClient], viewer: ClientFor
+) -> None:
+    client = viewer(client_in("automatic"))
+    assert "Pause automatic failover" not in text_of(client, "/operations")
+    assert 403 == client.post("/automation/pause", data={"reason": "x"}).status_code
+
+
+def test_a_cluster_without_it_has_nothing_to_pause(page_of: Serve, tmp_path: Path) -> None:
+    made = dataclasses.replace(situations.cluster(), var_directory=tmp_path)
+    client = page_of(made, lambda: situations.snapshot(made))
+    assert "Automatic failover" not in text_of(client, "/operations")
+    assert 404 == client.post("/automation/pause", data={"reason": "x"}).status_code

@@ -161,7 +161,20 @@ def test_a_fenced_primary_is_neither_marked_as_in_order_nor_called_writable(
     assert row is not None
     assert "writes refused" in row.group()
     assert "writable" not in row.group()
-    assert 'class="mark odd"' in row.group()
+    assert 'class="mark bad"' in row.group()
+
+
+@pytest.mark.parametrize("name", states.STATES)
+def test_the_tables_mark_each_member_as_the_drawing_does_and_one_legend_explains_both(
+    page_of: Serve, cluster: Cluster, name: str
+) -> None:
+    page = overview(page_of, cluster, **states.STATES[name])
+    drawn = re.findall(r'<g class="box box-(\w+)', page.partition('class="topology tall"')[0])
+    marks = re.findall(r'class="mark (\w+)"', part(page, "nodes") + part(page, "indico"))
+    words = {"good": "good", "warning": "odd", "critical": "bad", "unreachable": "bad"}
+    assert 4 == len(drawn)
+    assert sorted(words[each] for each in drawn) == sorted(marks)
+    assert 1 == len(re.findall(r'class="[^"]*\blegend\b', page))
 
 
 def test_when_all_is_well_there_is_no_next_step(page_of: Serve, cluster: Cluster) -> None:

@@ -4,27 +4,59 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 
 import engines
 import five
 import pytest
+import spread
 import states
-from situations import PRIMARY_KILLED, cluster, server, snapshot, state
+from situations import ALL_STOPPED, FAILED_OVER, PRIMARY_KILLED, cluster, server, snapshot, state
 
-from indico_zodbrepl.admin import topology
-from indico_zodbrepl.admin.topology import Box, Drawing, Health
+from indico_zodbrepl.admin import topology, topology_hosts
+from indico_zodbrepl.admin.links import Health
+from indico_zodbrepl.admin.topology import Box, Drawing, Sign
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.host_status import EtcdMember, EtcdStatus
+from indico_zodbrepl.monitor.node_status import Program
 from indico_zodbrepl.monitor.snapshot import Snapshot
 
+
+def on_hosts(seen: Snapshot, places: Mapping[str, str]) -> Snapshot:
+    """Return a snapshot with its nodes on these hosts, and its instances on the first one."""
+    nodes = (dataclasses.replace(node, host=places.get(node.name)) for node in seen.nodes)
+    indico = (dataclasses.replace(each, host="h1") for each in seen.indico)
+    return dataclasses.replace(
+        seen, nodes=tuple(nodes), indico=tuple(indico), hosts=spread.seen().hosts
+    )
+
+
+def wide(seen: Snapshot) -> Drawing:
+    return topology_hosts.wide(seen) if seen.hosts else topology.wide(seen)
+
+
+def tall(seen: Snapshot) -> Drawing:
+    return topology_hosts.tall(seen) if seen.hosts else topology.tall(seen)
+
+
 FIVE = five.snapshot(five.cluster(Path("/srv/five")))
+SPREAD = {
+    "three hosts": spread.seen(),
+    "a host lost": spread.seen(**spread.H1_LOST),
+    "both nodes stopped": spread.seen(**ALL_STOPPED),
+    "failed over": spread.seen(**FAILED_OVER),
+    "five on two hosts": on_hosts(FIVE, {"a": "h1", "b": "h1", "c": "h2", "d": "h2", "e": "h2"}),
+    "five, two of them elsewhere": on_hosts(FIVE, {"a": "h2", "b": "h1", "d": "h2"}),
+}
 SNAPSHOTS = {
     "five": FIVE,
+    **SPREAD,
     **{name: states.snapshot(cluster(), name) for name in states.STATES},
     **{name: situation.snapshot for name, situation in engines.SITUATIONS.items()},
 }
 EACH = pytest.mark.parametrize("seen", SNAPSHOTS.values(), ids=SNAPSHOTS)
-LAYOUTS = pytest.mark.parametrize("layout", [topology.wide, topology.tall], ids=["wide", "tall"])
+LAYOUTS = pytest.mark.parametrize("layout", [wide, tall], ids=["wide", "tall"])
 
 
 def name_of(box: Box) -> str:
@@ -83,7 +115,61 @@ def touches(box: Box, x: float, y: float) -> bool:
 
 @EACH
 def test_the_tall_one_fits_a_telephone(seen: Snapshot) -> None:
-    assert topology.tall(seen).width <= 356
+    assert tall(seen).width <= 356
+
+
+@LAYOUTS
+@pytest.mark.parametrize("seen", SPREAD.values(), ids=SPREAD)
+def test_each_host_is_drawn_around_what_runs_on_it_and_nothing_else(
+    layout: topology.Layout, seen: Snapshot
+) -> None:
+    drawing = layout(seen)
+    assert [host.name for host in seen.hosts] == [each.host.name for each in drawing.hosts]
+    for host in drawing.hosts:
+        assert host.x >= 0
+        assert host.x + host.width <= drawing.width
+        assert host.y + host.height <= drawing.height
+        for box in drawing.boxes:
+            of = box.node or box.instance
+            assert of is not None
+            inside = (
+                host.x < box.x
+                and box.right < host.x + host.width
+                and host.y < box.y
+                and box.y + box.height < host.y + host.height
+            )
+            outside = box.y + box.height < host.y or box.y > host.y + host.height
+            assert inside if of.host == host.host.name else outside, (host.host.name, name_of(box))
+    for one, other in itertools.pairwise(drawing.hosts):
+        assert one.y + one.height < other.y
+
+
+@LAYOUTS
+def test_a_host_is_marked_when_it_its_member_of_etcd_or_its_automation_is_away(
+    layout: topology.Layout,
+) -> None:
+    seen = spread.seen(hosts={"h3": spread.AWAY})
+    lost = EtcdMember("https://10.77.0.11:8141", "h1", "refused", leads=False, votes=True)
+    stopped = Program("automation-h2", "STOPPED", 0, "")
+    seen = dataclasses.replace(
+        seen,
+        hosts=tuple(
+            dataclasses.replace(host, automation=stopped) if host.name == "h2" else host
+            for host in seen.hosts
+        ),
+        etcd=EtcdStatus((lost,), 2, majority=False),
+        warnings=(),
+    )
+    assert {"h1": Sign.WARNING, "h2": Sign.WARNING, "h3": Sign.UNREACHABLE} == {
+        each.host.name: each.sign for each in layout(seen).hosts
+    }
+
+
+def test_a_follower_on_another_host_is_in_another_row_beside_its_upstream() -> None:
+    boxes = {name_of(box): box for box in wide(spread.seen()).boxes}
+    assert boxes["a"].right < boxes["b"].x
+    assert boxes["a"].y + boxes["a"].height < boxes["b"].y
+    assert boxes["indico one"].middle == boxes["a"].middle
 
 
 def test_columns_are_steps_away_from_the_primary() -> None:
