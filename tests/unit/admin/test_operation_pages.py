@@ -19,6 +19,7 @@ import pytest
 import situations
 from bs4 import BeautifulSoup
 from flask.testing import FlaskClient
+from playwright.sync_api import expect
 from situations import PRIMARY_KILLED
 from werkzeug.test import TestResponse
 
@@ -764,6 +765,57 @@ def test_the_pages_fit_and_can_be_read(
     for path in ("/operations/current", "/operations/abandon", "/operations"):
         tab.open(address + path)
         looks.check_at(tab, path, widths)
+
+
+def test_the_pages_of_what_is_refused_awaited_or_wrong_fit_and_can_be_read(
+    client: FlaskClient,
+    serve_client: Callable[[FlaskClient], str],
+    new_tab: chromium.NewTab,
+    begun: Begun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, tab = serve_client(client), new_tab()
+    answers = {
+        "a wrong name": client.post(AT, data=filled(client.get(AT), confirm="c")),
+    }
+    begun.known.append(
+        Job("late", "bin/zodbrepl failover b", "bob", 1.0, 2.0, 8, ("NOTICE: it is over",), None)
+    )
+    answers["a job that failed"] = client.get("/jobs/late")
+    against = Finding(Verdict.AGAINST, "a", "takes writes", "its own answer")
+    give(monkeypatch, lambda _cluster: Refusal("a is alive", "use a switchover", (against,)))
+    answers["a refusal"] = client.get("/operations/switchover?node=b")
+    give(monkeypatch, lambda _cluster: Refusal("b follows already", "", ()))
+    answers["done already"] = client.get("/operations/rejoin?node=a")
+    for name, answer in answers.items():
+        assert answer.status_code != 303, name
+        looks.show(tab, address, answer)
+        looks.check_at(tab, name, (390, 1280))
+
+
+def test_a_plan_that_takes_long_is_opened_when_it_is_made(
+    make_client: MakeClient,
+    serve_client: Callable[[FlaskClient], str],
+    new_tab: chromium.NewTab,
+    begun: Begun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del begun
+    over = threading.Event()
+
+    def prepare(cluster: Cluster, _installation: object, _request: Request) -> Plan:
+        assert over.wait(180)
+        return dataclasses.replace(plan_of(cluster), loss=None)
+
+    monkeypatch.setattr(made_looks, "prepare", prepare)
+    monkeypatch.setattr(surveys.Survey.wait, "__defaults__", (0.05,))
+    tab = new_tab()
+    tab.open(serve_client(make_client(**PRIMARY_KILLED)) + AT)
+    since = tab.page.locator("#since")
+    expect(since).to_contain_text(re.compile(r"Running for [1-9]\d* s"))
+    looks.check_at(tab, "the wait for a plan", (390, 1280))
+    over.set()
+    expect(tab.page.get_by_role("button", name="Begin failover")).to_be_visible()
 
 
 # Helpers of this file

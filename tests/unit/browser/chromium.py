@@ -151,6 +151,7 @@ class Tab:
     def clear(self) -> None:
         """Leave the page, and forget all that was done in this tab."""
         self.page.goto(EMPTY)
+        self.page.unroute_all()
         self.context.set_offline(False)
         self.context.clear_cookies()
         self.see_as("none")

@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+import axe
 from chromium import SCHEMES, Scheme, Tab
+from playwright.sync_api import Route
+from werkzeug.test import TestResponse
 
 # Contrast as WCAG 2 computes it; text of 4.5 to 1 is readable (success criterion 1.4.3).  What
 # lies behind a text of a drawing are the filled shapes that come before it.
@@ -160,8 +163,13 @@ width => {{
 """
 
 
-def check(tab: Tab, looked_at: str) -> None:
-    """See that nothing is wrong with what is open, with all details open."""
+def check(tab: Tab, looked_at: str, *, colours_only: bool = False) -> None:
+    """See that nothing is wrong with what is open, with all details open.
+
+    Args:
+        colours_only: axe-core has seen the same page in another scheme, so only its contrast is
+            new.
+    """
     tab.page.wait_for_load_state("load")  # scripts can measure a page that lacks style sheets
     found = tab.page.evaluate(MEASURED, tab.width)
     assert found["title"], looked_at
@@ -169,7 +177,8 @@ def check(tab: Tab, looked_at: str) -> None:
     assert [] == found["spilled"], looked_at
     assert found["faint"]["seen"] >= 3, looked_at
     assert [] == found["faint"]["found"], looked_at
-    assert [] == tab.troubles, looked_at
+    axe.check(tab, looked_at, colours_only=colours_only)
+    assert [] == tab.troubles, (looked_at, tab.troubles)
 
 
 def check_at(
@@ -178,9 +187,21 @@ def check_at(
     """``check`` what is open in windows of these widths, in each of these schemes."""
     for width in widths:
         tab.resize(width)
-        for scheme in schemes:
+        for number, scheme in enumerate(schemes):
             tab.paint(scheme)
-            check(tab, f"{looked_at} at {width} pixels, {scheme}")
+            check(tab, f"{looked_at} at {width} pixels, {scheme}", colours_only=number > 0)
+
+
+def show(tab: Tab, address: str, answer: TestResponse) -> None:
+    """Show an answer to a test client as if it came from the pages at that address."""
+    url = f"{address}/answer"
+    headers = {name: value for name, value in answer.headers if name != "Content-Length"}
+
+    def fulfil(route: Route) -> None:
+        route.fulfill(status=answer.status_code, headers=headers, body=answer.get_data())
+
+    tab.page.route(url, fulfil)
+    tab.open(url, answer.status_code)
 
 
 def check_names(tab: Tab, looked_at: str) -> None:
