@@ -58,7 +58,7 @@ class Disk:
         self._process.stdin.flush()
         answer = self._answer()
         if not answer:
-            raise RuntimeError(f"the disk of {self._process.args} has ended")
+            raise RuntimeError("the program of the disk has ended")
         return answer
 
     def fill(self) -> None:
