@@ -26,7 +26,7 @@ class PauseNotice:
 
 def pause_notice() -> PauseNotice | None:
     """Return the notice; None unless the last snapshot says that the failover is paused."""
-    taken = here().watcher.latest()
+    taken = here().watcher.latest(patience=0.0)
     automation = None if taken is None else taken.snapshot.automation
     if automation is None or automation.paused is None:
         return None

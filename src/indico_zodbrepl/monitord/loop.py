@@ -83,6 +83,10 @@ class EventDetector:
         self._telling = threading.Lock()
         self._ended = False
 
+    def every_notifier(self) -> Sequence[Notifier]:
+        """Return the notifiers, and that of the journal if there is one."""
+        return [*self.notifiers, *([] if self.journal is None else [self.journal])]
+
     def see(self, findings: Findings, snapshot: Snapshot, besides: Sequence[Event] = ()) -> None:
         """Process one round of probes, raw and judged; it is newer than all before.
 
@@ -103,7 +107,11 @@ class EventDetector:
         got = self._telling.acquire(timeout=patience)
         self._ended = True
         if got:
-            self._write(FILE, self._store.close)
+            close = threading.Thread(
+                target=lambda: self._write(FILE, self._store.close), name="closing", daemon=True
+            )
+            close.start()
+            close.join(patience)
             self._telling.release()
 
     def _see(self, findings: Findings, snapshot: Snapshot) -> None:
@@ -124,12 +132,21 @@ class EventDetector:
                 self._watch.failover_after,
                 self._commands,
             )
-        found += outages(
-            self._memory,
-            snapshot,
-            later_on(self._cluster, snapshot.primary) if snapshot.primary else _unknown,
-            findings.epoch_began,
-        )
+        silences = self._silences.now(snapshot.taken_at)
+        sent = to_send(self._memory, snapshot, silences, found)
+        again = ended(self._memory, snapshot, silences)
+        self.tell([*found, *again], [*sent, *again])
+        try:  # what waits for a disk or for the primary comes after the alerts
+            self._measure(findings, snapshot)
+        finally:
+            self._write(
+                "memory.json", lambda: files.replace(self._memory_file, self._memory.to_json())
+            )
+
+    def _measure(self, findings: Findings, snapshot: Snapshot) -> None:
+        """Report an outage that has ended, and keep the measurements of this round."""
+        later = later_on(self._cluster, snapshot.primary) if snapshot.primary else _no_primary
+        self.tell(list(outages(self._memory, snapshot, later, findings.epoch_began)))
         self.lags = {
             node.name: rules.behind(self._memory, node, snapshot.taken_at)
             for node in snapshot.nodes
@@ -138,11 +155,6 @@ class EventDetector:
         }
         measured = self._sampler.measured(findings, snapshot, self.lags)
         self._write(FILE, lambda: self._store.add(snapshot.taken_at, measured))
-        silences = self._silences.now(snapshot.taken_at)
-        sent = to_send(self._memory, snapshot, silences, found)
-        again = ended(self._memory, snapshot, silences)
-        self.tell([*found, *again], [*sent, *again])
-        self._write("memory.json", lambda: files.replace(self._memory_file, self._memory.to_json()))
 
     def _went_back(self, seen: LastSeen | None) -> bool:
         """Return True if a primary has fewer transactions than before; that is not recorded."""
@@ -226,6 +238,5 @@ class EventDetector:
             self._failing.discard(name)
 
 
-def _unknown(_after: int) -> int | None:
-    """Tell nothing: there is no primary to ask."""
+def _no_primary(_after: int) -> int | None:
     return None

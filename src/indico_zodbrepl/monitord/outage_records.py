@@ -27,7 +27,7 @@ SECONDS = 1.0
 def later_on(cluster: Cluster, primary: str, seconds: float = SECONDS) -> Later:
     """Return a function that asks a primary for its first transaction after another one.
 
-    It returns None if the storage can't tell, or after the given seconds.
+    It returns None if the storage does not report that, or after the given seconds.
     """
     deadline = time.monotonic() + seconds
     node, backend = cluster.node(primary), backend_of(cluster)

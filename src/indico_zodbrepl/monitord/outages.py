@@ -23,7 +23,7 @@ MOST_ASKED = 100
 """Transactions that are asked for to find the outage among them."""
 
 Later = Callable[[int], int | None]
-"""Returns the primary's first transaction after an id; None if it can't tell."""
+"""Returns the primary's first transaction after an id; None if that is unknown."""
 
 
 def can_save(snapshot: Snapshot) -> bool:
@@ -65,11 +65,12 @@ def outages(
     if last <= outage.last and now - outage.ended < WITHOUT_A_SAVE:
         return
     memory.outage, memory.saved, memory.leads = None, last, leads
-    found = _measured(outage, last, later)
-    missed_probe = leads == outage.leads and (found.impossible or 0.0) < SETTLED_AFTER
+    missed_probe = leads == outage.leads and _impossible(outage) < SETTLED_AFTER
     if missed_probe and not outage.blind:
         return
-    if outage.blind and outage.seen is None and not _holds(found, epoch_began):
+    found = _measured(outage, last, later)
+    unseen = outage.blind and outage.seen is None
+    if unseen and not (found.exact and _holds(found, epoch_began)):
         return  # the monitor did not run, and too many transactions are newer
     former = "" if outage.leads is None else outage.leads[0]
     yield _event(now, snapshot.primary or "", former, found)
@@ -111,7 +112,6 @@ def _measured(outage: Ongoing, newest: int, later: Later) -> Outage:
     if newest > outage.last:
         last, first, exact = widest(later, outage.last, newest)
     ended = outage.ended or outage.since
-    impossible = 0.0 if outage.seen is None else max(0.0, ended - outage.seen)
     last_save = tid.committed_at(last)
     first_save = None if first is None else tid.committed_at(first)
     return Outage(
@@ -119,9 +119,16 @@ def _measured(outage: Ongoing, newest: int, later: Later) -> Outage:
         ended if first_save is None else max(first_save, outage.since),
         last_save,
         first_save,
-        None if outage.blind else impossible,
+        None if outage.blind else _impossible(outage),
         exact,
     )
+
+
+def _impossible(outage: Ongoing) -> float:
+    """Return for how many seconds nobody could save, as the monitor saw it."""
+    if outage.seen is None:
+        return 0.0
+    return max(0.0, (outage.ended or outage.since) - outage.seen)
 
 
 def widest(later: Later, low: int, high: int) -> tuple[int, int, bool]:
@@ -130,7 +137,8 @@ def widest(later: Later, low: int, high: int) -> tuple[int, int, bool]:
     Args:
         low, high: ids of transactions; those between them are asked for, up to MOST_ASKED.
 
-    Returns them, and True; or ``low`` and ``high`` and False if the primary can't tell.
+    Returns them, and True; or ``low`` and ``high`` and False if the primary does not report them,
+    or if there are more.
     """
     best, longest, at = (low, high), -1, low
     for _ in range(MOST_ASKED):
@@ -139,10 +147,10 @@ def widest(later: Later, low: int, high: int) -> tuple[int, int, bool]:
             return low, high, False
         if following - at > longest:
             best, longest = (at, following), following - at
-        if high - following <= longest:
-            break  # no later one can be longer
+        if high - following <= longest:  # no later one can be longer
+            return *best, True
         at = following
-    return *best, True
+    return low, high, False
 
 
 def _holds(found: Outage, epoch_began: float | None) -> bool:

@@ -68,7 +68,7 @@ def plan(cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
     served = [f"serve metrics at {watch.metrics_url}"] if watch.port else []
     does = [
         f"remember what is seen in {layout.watch}",
-        "write each outage into the journal",
+        *(["write each outage into the journal"] if _journals(cluster) else []),
         *told,
         *served,
     ]
@@ -108,7 +108,8 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     detector = EventDetector(cluster, watch, lambda event: stream.show(console, event))
     for recipient in recipients(cluster, watch):
         detector.notifiers.append(Notifier(recipient, detector.lost))
-    detector.journal = Notifier(OutageJournal(cluster), detector.lost)
+    if _journals(cluster):
+        detector.journal = Notifier(OutageJournal(cluster), detector.lost)
 
     verifier = Verifier(host_of(cluster).verify, Commands.here(cluster))
 
@@ -122,7 +123,7 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     ended = threading.Event()
     with _signals(ended):
         detector.tell([_begins(cluster, watch)])
-        for notifier in (*detector.notifiers, detector.journal):
+        for notifier in detector.every_notifier():
             notifier.start()
         if server is not None:
             threading.Thread(target=server.run, name="metrics", daemon=True).start()
@@ -131,11 +132,19 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
         ended.wait()
         watcher.end()
         detector.end()
-    waiting = sum(notifier.undelivered() for notifier in detector.notifiers)
+    waiting = sum(notifier.undelivered() for notifier in detector.every_notifier())
     left = f"; {waiting} deliveries are still waiting" if waiting else ""
     stream.show(console, Event(time.time(), Kind.WATCH, Weight.NOTICE, "", f"monitor stops{left}"))
     if server is not None:
         server.close()
+
+
+def _journals(cluster: Cluster) -> bool:
+    """Return True if this monitor writes outages into the journal, which all hosts share.
+
+    Another one may run in a terminal of another host.
+    """
+    return cluster.watch is None or cluster.is_here(cluster.watch)
 
 
 def _begins(cluster: Cluster, watch: Watch) -> Event:

@@ -58,13 +58,13 @@ def _own(detector: EventDetector) -> metrics.Values:
         "deliveries_total",
         [
             ((notifier.name, result), getattr(notifier.counts, result))
-            for notifier in detector.notifiers
+            for notifier in detector.every_notifier()
             for result in ("delivered", "failed")
         ],
     )
     yield (
         "deliveries_waiting",
-        [((notifier.name,), notifier.undelivered()) for notifier in detector.notifiers],
+        [((notifier.name,), notifier.undelivered()) for notifier in detector.every_notifier()],
     )
     yield "unwritten_total", [((), detector.unwritten)]
 

@@ -55,9 +55,11 @@ class Outage:
     @property
     def longest(self) -> float:
         """Return for how many seconds a user can have waited at most."""
-        limits = [] if self.between is None else [self.between]
-        if self.impossible:
-            limits.append(self.impossible + SLACK)
+        seen = self.impossible or 0.0
+        # A program may have saved while no user could.
+        limits = [] if self.between is None or self.between < seen else [self.between]
+        if seen:
+            limits.append(seen + SLACK)
         return min(limits, default=max(0.0, self.ended - self.began))
 
     @property
@@ -66,7 +68,7 @@ class Outage:
         if self.between is None or self.impossible is None:
             return False
         allowed = max(FEW_SECONDS, SHARE * self.impossible)
-        return self.between - self.impossible <= allowed
+        return abs(self.between - self.impossible) <= allowed
 
     @property
     def short(self) -> str:

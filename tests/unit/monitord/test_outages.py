@@ -25,8 +25,11 @@ from situations import (
     state,
 )
 
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.monitord import memory as memories
+from indico_zodbrepl.monitord import program
 from indico_zodbrepl.monitord.events import Event, Weight
 from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.monitord.outage_records import OutageJournal
@@ -229,8 +232,40 @@ def test_only_so_many_transactions_are_asked_for() -> None:
         asked.append(after)
         return after + 1
 
-    assert (0, 1, True) == widest(later, 0, 10**9)
+    assert (0, 10**9, False) == widest(later, 0, 10**9), "the longest may be among the others"
     assert 100 == len(asked)
+
+
+def test_many_saves_in_the_second_before_an_outage_do_not_make_it_shorter() -> None:
+    watching = Watching([*(0.1 + each / 300 for each in range(150)), 198.3])
+    watching.at(0, **primary("a", 0, 1))
+    for second in range(1, 198):
+        watching.at(second, **lost(0))
+    found = the(watching.at(199, **primary("b", 198.3, 2)))
+    assert 197.7 <= found.longest <= 200
+    assert (False, True) == (found.exact, found.was_noticed)
+
+
+def test_a_program_that_saves_while_no_user_can_does_not_make_an_outage_shorter() -> None:
+    """Such as Indico's scheduler, which does not need an instance."""
+    down = {name: instance(name, read_only=True) for name in ("one", "two")}
+    watching = Watching([0, 90, 190, 300.5])
+    watching.at(0, **primary("a", 0, 1))
+    for second in range(1, 300):
+        saved = max(each for each in (0, 90, 190) if each <= second)
+        assert [] == watching.at(second, **{**primary("a", saved, 1), "indico": down})
+    found = the(watching.at(301, **primary("a", 300.5, 1)))
+    assert 300 == pytest.approx(found.impossible)
+    assert (False, "at most 302 s") == (found.was_noticed, found.short)
+
+
+def test_a_missed_probe_asks_the_primary_nothing() -> None:
+    watching = Watching()
+    watching.at(0, **HEALTHY)
+    watching.at(1, **lost(0))
+    watching.later = lambda _after: pytest.fail("asked")  # type: ignore[method-assign]
+    assert [] == watching.at(2, **HEALTHY)
+    assert [] == watching.at(6, **primary("a", 5, 1))
 
 
 def test_the_journal_keeps_an_outage_and_shows_it_with_the_operation_that_ended_it(
@@ -255,6 +290,20 @@ def test_the_journal_keeps_an_outage_and_shows_it_with_the_operation_that_ended_
     shown = by_operation([entries[0], during, later])
     assert found == shown[during.identifier] == shown[entries[0].identifier]
     assert "later" not in shown
+
+
+def test_of_several_hosts_monitors_the_one_of_the_cluster_file_writes_the_journal(
+    tmp_path: Path,
+) -> None:
+    """Another one may run in a terminal."""
+    hosts = {
+        "hosts": (ClusterHost("h1", "127.0.0.1", 1), ClusterHost("h2", "127.0.0.1", 2)),
+        "watch": Watch("127.0.0.1", 8190, on="h1"),
+    }
+    for here, writes in (("h1", True), ("h2", False)):
+        _plan, does = program.plan(cluster(var_directory=tmp_path, here=here, **hosts))
+        assert writes == ("write each outage into the journal" in does)
+    assert "write each outage into the journal" in program.plan(cluster(var_directory=tmp_path))[1]
 
 
 def test_an_assignment_alone_is_no_change_of_the_primary() -> None:

@@ -19,7 +19,8 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.programs import Watch
-from indico_zodbrepl.monitord.events import Event
+from indico_zodbrepl.monitord import loop
+from indico_zodbrepl.monitord.events import Event, Kind
 from indico_zodbrepl.monitord.files import Lines, Tail, read, replace
 from indico_zodbrepl.monitord.loop import EventDetector
 
@@ -100,6 +101,20 @@ def test_the_primary_is_kept_as_it_was_when_it_was_last_seen(looking: Looking) -
             },
         },
     } == looking.last_seen()
+
+
+def test_an_alert_is_told_once_although_the_measurements_of_its_round_failed(
+    looking: Looking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking.at(1, **HEALTHY)
+    with monkeypatch.context() as broken:
+        broken.setattr(loop, "outages", lambda *_arguments: [1 / 0])
+        with pytest.raises(ZeroDivisionError):
+            looking.at(2, **PRIMARY_KILLED)
+    assert "primary a is stopped" in [event.text for event in looking.shown]
+    again = Looking(tmp_path)
+    again.at(3, **PRIMARY_KILLED)
+    assert [] == [event.text for event in again.shown if event.kind is Kind.ALERT]
 
 
 def test_what_was_last_seen_outlives_the_program(looking: Looking, tmp_path: Path) -> None:

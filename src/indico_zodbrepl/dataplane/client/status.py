@@ -33,8 +33,9 @@ def storage_status(db):
     connected to, or None; connected; read_only (false if not connected); writable;
     last_tid: of the last transaction seen, '0x' and 16 digits, or None; cache: see
     `_cache_figures`; calls: number and seconds of the calls of an `IndicoStorage` in
-    all threads so far; commits: see `Commits.figures`.  For storages monitored by `liveness` all this is the result
-    of the last check; connected is false if it failed or takes too long.
+    all threads so far; commits: see `Commits.figures`.  For storages monitored by
+    `liveness` all this is the result of the last check; connected is false if it failed or
+    takes too long.
     """
     storage = db.storage
     liveness = getattr(storage, 'liveness', None)
