@@ -14,6 +14,7 @@ from clusters import CLI_SECONDS, ClusterUnderTest
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.operations.outages import OUTAGE
 
 # Plans and executes as the command does, but kills itself at a moment of a step: as it has begun
 # or is done, or just before its n-th effect on the world, files and other processes.  Without
@@ -109,8 +110,9 @@ def succeed(under_test: ClusterUnderTest, *arguments: str) -> str:
 
 
 def last_entry(under_test: ClusterUnderTest) -> Operation:
-    """The newest entry of the journal."""
-    return journal.read(under_test.cluster)[0][-1]
+    """The newest operation of the journal; a monitor may write entries for outages after it."""
+    entries, _notices = journal.read(under_test.cluster)
+    return [each for each in entries if each.plan.operation != OUTAGE][-1]
 
 
 def senders(pids: list[int]) -> list[int]:
