@@ -13,10 +13,13 @@ from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.files import Tail
 from indico_zodbrepl.operations.losses import DECIDED
 from indico_zodbrepl.operations.operation import Operation
-from indico_zodbrepl.operations.recover import VALUES_SHOWN
+from indico_zodbrepl.operations.recover import DOWNLOADED, VALUES_SHOWN
+from indico_zodbrepl.operations.silences import END, SILENCE
 
 SHOWN = (Kind.STATE, Kind.PRIMARY, Kind.LAG, Kind.CAUGHT_UP, Kind.LINEAGE, Kind.WATCH)
 """Other events have the same cause as one of these, or change nothing that a chart shows."""
+UNMARKED = (DECIDED, VALUES_SHOWN, DOWNLOADED, SILENCE, END)
+"""Entries of the journal that change nothing in the cluster, besides those of accounts."""
 MOST_EVENTS = 2000
 """Events in memory."""
 MOST = 100
@@ -82,8 +85,7 @@ def of_operations(entries: Iterable[Operation]) -> list[HistoryMark]:
     return [
         HistoryMark(each.began, each.ended, "", name_of(each), each.identifier)
         for each in entries
-        if each.plan.operation not in (DECIDED, VALUES_SHOWN)
-        and not each.plan.operation.startswith("admin-")
+        if each.plan.operation not in UNMARKED and not each.plan.operation.startswith("admin-")
     ]
 
 

@@ -27,7 +27,9 @@ from indico_zodbrepl.monitord.history import FILE, Store
 from indico_zodbrepl.monitord.recorded import Reader
 from indico_zodbrepl.monitord.series import FINE, MEDIUM, UNKNOWN, Kind, Measured, Series
 from indico_zodbrepl.operations.losses import DECIDED
-from indico_zodbrepl.operations.recover import VALUES_SHOWN
+from indico_zodbrepl.operations.recover import DOWNLOADED, VALUES_SHOWN
+from indico_zodbrepl.operations.silences import END as SILENCE_END
+from indico_zodbrepl.operations.silences import SILENCE
 
 Serve = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -206,10 +208,11 @@ def test_operations_are_marked_from_their_begin_to_their_end() -> None:
     assert [into, open_one] == found
 
 
-@pytest.mark.parametrize("kind", ["admin-user-add", "protected-values", "decide-loss"])
+@pytest.mark.parametrize(
+    "kind", ["admin-user-add", VALUES_SHOWN, DOWNLOADED, DECIDED, SILENCE, SILENCE_END]
+)
 def test_what_changes_no_program_is_no_mark(kind: str) -> None:
     entry = past.failover(Path())
-    kinds = {"protected-values": VALUES_SHOWN, "decide-loss": DECIDED}
-    plan = dataclasses.replace(entry.plan, operation=kinds.get(kind, kind))
+    plan = dataclasses.replace(entry.plan, operation=kind)
     found = marks.of_operations([entry, dataclasses.replace(entry, plan=plan)])
     assert ["failover to b"] == [each.text for each in found]
