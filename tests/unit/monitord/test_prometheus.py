@@ -165,6 +165,8 @@ BAD: dict[str, tuple[dict[str, float | None], str]] = {
     "ZodbreplOperationOpen": ({"zodbrepl_operations_open": 1}, "40m"),
     "ZodbreplDeliveryFails": ({'zodbrepl_deliveries_waiting{hook="webhook"}': 11}, "5m"),
     "ZodbreplMonitorCannotWrite": ({"zodbrepl_unwritten_total": -1}, "5m"),
+    "ZodbreplCriticalAlert": ({'zodbrepl_alerts{level="critical"}': 1}, "5m"),
+    "ZodbreplWarning": ({'zodbrepl_alerts{level="warning"}': 1, "zodbrepl_state": 1}, "20m"),
 }
 """For each alert: the series that differ from a healthy cluster, and when it has begun to fire.
 
