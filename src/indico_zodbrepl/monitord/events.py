@@ -56,6 +56,7 @@ class Event:
         detail, hint: as of an ``Alert``; may be empty.
         outage: the outage that has ended; None for other events.
         former: the primary before it; empty if it has none.
+        alert: the alert that begins or ends; None for other events.
     """
 
     at: float
@@ -67,11 +68,15 @@ class Event:
     hint: str = ""
     outage: Outage | None = None
     former: str = ""
+    alert: AlertKey | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for ``json.dumps``; ``outage`` and ``former`` only with an outage."""
+        """Return it for ``json.dumps``, without ``alert``.
+
+        ``outage`` and ``former`` only with an outage.
+        """
         values = dataclasses.asdict(self)
-        del values["outage"], values["former"]
+        del values["outage"], values["former"], values["alert"]
         if self.outage is not None:
             values |= {"outage": self.outage.to_json(), "former": self.former}
         return values
@@ -185,12 +190,13 @@ def _alerts(memory: Memory, snapshot: Snapshot) -> Iterator[Event]:
                 alert.text,
                 alert.detail,
                 alert.hint,
+                alert=key,
             )
         memory.alerts[key] = now
     for key, seen in list(memory.alerts.items()):
         if key not in present and now - seen >= SETTLED_AFTER:
             del memory.alerts[key]
-            yield Event(now, Kind.CLEARED, Weight.GOOD, key[1], f"no longer: {key[2]}")
+            yield Event(now, Kind.CLEARED, Weight.GOOD, key[1], f"no longer: {key[2]}", alert=key)
 
 
 def _lags(memory: Memory, snapshot: Snapshot, limit: float) -> Iterator[Event]:

@@ -63,11 +63,12 @@ def ended(memory: Memory, snapshot: Snapshot, silences: Mapping[AlertKey, Silenc
             alert.text,
             f"its silence has ended. {alert.detail}".strip(),
             alert.hint,
+            alert=key_of(alert),
         )
         for alert in snapshot.warnings
         if key_of(alert) in memory.silenced and key_of(alert) not in silences
     ]
-    over = {(event.weight.value, event.subject, event.text) for event in found}
+    over = {event.alert for event in found}
     memory.silenced = {
         key
         for key in memory.alerts
@@ -84,31 +85,27 @@ def to_send(
 ) -> list[Event]:
     """Return the events that recipients get; pure.  Call it before ``ended``.
 
-    Without silenced alerts and their ends.  The state degraded is left out, too, if silenced alerts
-    alone cause it, and then the return to healthy.  A worse state is always sent.
+    Without silenced alerts and their ends.  The state degraded is left out, too, if silenced
+    warnings alone cause it and recipients know no worse state, and then the return to healthy.
     """
     silent = {*silences, *memory.silenced}
     causes = {key_of(each) for each in snapshot.warnings if each.level is not Level.NOTICE}
+    known = memory.sent_state
     found = []
     for event in events:
         if event.kind is Kind.STATE:
-            quiet = snapshot.state is State.DEGRADED and causes and causes <= silent
-            back = snapshot.state is State.HEALTHY and memory.sent_state == State.HEALTHY
+            quiet = (
+                snapshot.state is State.DEGRADED
+                and known in (None, State.HEALTHY, State.DEGRADED)
+                and causes
+                and causes <= silent
+                and not any(each.level is Level.CRITICAL for each in snapshot.warnings)
+            )
+            back = snapshot.state is State.HEALTHY and known == State.HEALTHY
             if quiet or back:
                 continue
             memory.sent_state = snapshot.state.value
-        elif _is_about(event, silent):
+        elif event.alert in silent:
             continue
         found.append(event)
     return found
-
-
-def _is_about(event: Event, silent: set[AlertKey]) -> bool:
-    if event.kind is Kind.ALERT:
-        return (event.weight.value, event.subject, event.text) in silent
-    if event.kind is Kind.CLEARED:
-        return any(
-            event.subject == subject and event.text == f"no longer: {text}"
-            for _level, subject, text in silent
-        )
-    return False

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from situations import HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, cluster, findings, snapshot
+from situations import (
+    ALL_STOPPED,
+    HEALTHY,
+    PRIMARY_KILLED,
+    SECONDARY_KILLED,
+    cluster,
+    findings,
+    snapshot,
+)
 
 from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitord.events import Event, Kind
 from indico_zodbrepl.monitord.loop import EventDetector
 from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.operations import journal, silences
 from indico_zodbrepl.operations.model import JsonValue
 from indico_zodbrepl.operations.silences import MOST_HOURS, active, key_of, name_of, named
+from indico_zodbrepl.probing.answers import Level
 
-NOW = 1795172767.0
+NOW = float(int(time.time()))
+DIVERGED = {
+    **SECONDARY_KILLED,
+    "lineages": {"b": (Condition.DIVERGED, "3 transactions only here.")},
+}
 
 
 class Mailbox:
@@ -119,6 +134,38 @@ def test_a_critical_alert_can_be_silenced_but_the_state_down_is_sent(watching: W
     watching.silence_all(0, 1, **PRIMARY_KILLED)
     (sent,) = watching.at(1, **PRIMARY_KILLED)
     assert sent.startswith("DOWN: Nothing can be saved")
+
+
+def test_recipients_of_a_worse_state_hear_that_it_is_over_although_the_rest_is_silenced(
+    watching: Watching,
+) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 1, **SECONDARY_KILLED)
+    assert any(text.startswith("DOWN") for text in watching.at(3, **ALL_STOPPED))
+    sent = [text for each in range(4, 10) for text in watching.at(each, **SECONDARY_KILLED)]
+    assert 1 == sum(text.startswith("DEGRADED") for text in sent)
+    sent = [text for each in range(10, 20) for text in watching.at(each, **HEALTHY)]
+    assert 1 == sum(text.startswith("HEALTHY") for text in sent)
+
+
+def test_the_state_of_a_critical_problem_is_sent_although_its_alert_is_silenced(
+    watching: Watching,
+) -> None:
+    watching.silence_all(0, 1, **DIVERGED)
+    (sent,) = watching.at(1, **DIVERGED)
+    assert sent.startswith("DEGRADED")
+
+
+def test_the_end_of_a_critical_alert_is_sent_although_its_text_is_silenced_as_a_warning(
+    watching: Watching,
+) -> None:
+    alert = next(each for each in snapshot(**PRIMARY_KILLED).warnings if each.subject == "a")
+    assert Level.CRITICAL is alert.level
+    warning = dataclasses.replace(alert, level=Level.WARNING)
+    silences.silence(watching.cluster, warning, 1, "x", "anna", now=NOW)
+    assert alert.text in watching.at(1, **PRIMARY_KILLED)
+    sent = [text for each in range(2, 10) for text in watching.at(each, **HEALTHY)]
+    assert f"no longer: {alert.text}" in sent
 
 
 def test_a_silence_that_somebody_ends_is_over_at_once(watching: Watching) -> None:
