@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from wtforms.fields import SelectChoice
 from wtforms.validators import Length, NumberRange, Optional
 
 from indico_zodbrepl.admin.jobs import Job
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.operations import journal
@@ -237,15 +235,12 @@ def lost(cluster: Cluster) -> tuple[Loss, ...]:
 
 
 def _latest(cluster: Cluster) -> tuple[Journal, tuple[Loss, ...]]:
-    try:
-        found = os.stat(Layout(cluster).journal)
-    except OSError:
-        return _read(cluster)
-    return _of_state(cluster, (found.st_ino, found.st_size, found.st_mtime_ns))
+    state = journal.state(cluster)
+    return _read(cluster) if state is None else _of_state(cluster, state)
 
 
 @functools.lru_cache(maxsize=2)
-def _of_state(cluster: Cluster, _state: tuple[int, int, int]) -> tuple[Journal, tuple[Loss, ...]]:
+def _of_state(cluster: Cluster, _state: journal.FileState) -> tuple[Journal, tuple[Loss, ...]]:
     return _read(cluster)
 
 

@@ -6,10 +6,9 @@ import time
 
 from flask import url_for
 
-from indico_zodbrepl.admin import journal_view
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.operations.silences import Silence, active, key_of, name_of
+from indico_zodbrepl.operations.silences import Key, Silence, active, key_of, name_of, read
 from indico_zodbrepl.probing.answers import Alert
 
 
@@ -18,11 +17,15 @@ def silence_of(alert: Alert) -> Silence | None:
 
     It reads the journal only, which is cached: pages show it at each refresh.
     """
+    return now().get(key_of(alert))
+
+
+def now() -> dict[Key, Silence]:
+    """Return the active silences; none if the journal is unreadable."""
     try:
-        entries, _notices = journal_view.read(here().cluster)
+        return active(read(here().cluster), time.time())
     except OperatorError:
-        return None  # the journal's page says so
-    return active(entries, time.time()).get(key_of(alert))
+        return {}  # the journal's page says so
 
 
 def time_left(silence: Silence) -> str:

@@ -31,12 +31,12 @@ def silence(
     is over, it is sent.
     """
     from indico_zodbrepl.monitor import take_snapshot
-    from indico_zodbrepl.operations import journal, operation, silences
+    from indico_zodbrepl.operations import operation, silences
 
     now = time.time()
     if alert is None:
         snapshot = take_snapshot(app.cluster)
-        _list(snapshot, silences.active(journal.read(app.cluster)[0], now), now)
+        _list(snapshot, silences.active(silences.read(app.cluster), now), now)
         return
     if ended == (hours is not None):
         raise click.UsageError("give one of --hours and --end")
@@ -51,7 +51,7 @@ def silence(
     if dry_run:
         click.echo(UNCHANGED)
     elif ended:
-        silences.end(app.cluster, found, reason.strip(), operation.actor())
+        silences.end(app.cluster, {silences.key_of(found)}, reason.strip(), operation.actor())
     else:
         silences.silence(app.cluster, found, hours, reason.strip(), operation.actor(), now=now)
 

@@ -63,15 +63,14 @@ def _silenced(cluster: Cluster) -> dict[tuple[str, str, str], str]:
             return {}  # so that `status`, which has to be fast, imports no operations
     except OSError:
         return {}
-    from indico_zodbrepl.operations import journal
-    from indico_zodbrepl.operations.silences import active
+    from indico_zodbrepl.operations.silences import active, read
 
     now = time.time()
     try:
-        entries, _notices = journal.read(cluster)
+        silences = read(cluster)
     except OperatorError:
         return {}  # `journal` says so; the state must be shown
-    return {key: each.text(now) for key, each in active(entries, now).items()}
+    return {key: each.text(now) for key, each in active(silences, now).items()}
 
 
 def watch(cluster: Cluster, home: Path) -> Snapshot:

@@ -6,47 +6,36 @@ Everything is shown, written and counted as always; only recipients get less.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
-from indico_zodbrepl.operations import journal
-from indico_zodbrepl.operations.operation import Operation
-from indico_zodbrepl.operations.silences import Silence, active, key_of
+from indico_zodbrepl.operations.silences import Silence, active, key_of, read
 from indico_zodbrepl.probing.answers import Level
 
 logger = logging.getLogger(__name__)
 
 
 class Silences:
-    """The silences of the journal, which is read again when its file has changed.
+    """The silences of the journal.
 
     Threads: for one at a time.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._state: tuple[int, int, int] | None = None
-        self._entries: Sequence[Operation] = ()
+        self._known: tuple[Silence, ...] = ()
 
     def now(self, moment: float) -> dict[AlertKey, Silence]:
         """Return the active silences; those known before if the journal can't be read."""
         try:
-            found = os.stat(Layout(self._cluster).journal)
-            state = found.st_ino, found.st_size, found.st_mtime_ns
-            if state != self._state:
-                self._entries = journal.read(self._cluster)[0]
-                self._state = state
-        except FileNotFoundError:
-            self._entries = ()
-        except (OSError, OperatorError) as error:
-            logger.warning("the silences can't be read: %s", error)
-        return active(self._entries, moment)
+            self._known = read(self._cluster)
+        except OperatorError as error:
+            logger.warning("the silences can't be read: %s: %s", error.notice, error.detail)
+        return active(self._known, moment)
 
 
 def ended(memory: Memory, snapshot: Snapshot, silences: Mapping[AlertKey, Silence]) -> list[Event]:

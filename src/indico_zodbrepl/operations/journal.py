@@ -24,6 +24,9 @@ from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import JsonValue, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome
 
+FileState = tuple[int, int, int]
+"""Inode, size and time of the last change of the journal's file."""
+
 
 def append(cluster: Cluster, entry: Operation) -> None:
     """Append a line; it is on disk when this returns, and never mixed with another writer's.
@@ -45,8 +48,8 @@ def note(
     actor: str,
     *,
     told: Mapping[str, JsonValue] | None = None,
-) -> None:
-    """Append an entry for something that is done at once and has no plan.
+) -> Operation:
+    """Append an entry for something that is done at once and has no plan; return it.
 
     Args:
         what: the kind of operation, one word.
@@ -58,11 +61,31 @@ def note(
     now = time.time()
     plan = Plan(what, subject, "", reason, 0, (), None, ())
     begun = operation.new(cluster.name, plan, actor, now, cluster.here)
-    append(cluster, begun.later(ended=now, outcome=Outcome.DONE, told=dict(told or {})))
+    entry = begun.later(ended=now, outcome=Outcome.DONE, told=dict(told or {}))
+    append(cluster, entry)
+    return entry
 
 
-def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
+def state(cluster: Cluster) -> FileState | None:
+    """Return what changes with each change of the file; None if there is none.
+
+    Raises OperatorError.
+    """
+    path = Layout(cluster).journal
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OperatorError("the journal can't be read", f"{path}: {error.strerror}") from error
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read(cluster: Cluster, part: bytes = b"") -> tuple[list[Operation], list[str]]:
     """Return all operations in the order of their beginning, and a notice for each damaged line.
+
+    Args:
+        part: read only lines that contain it.
 
     Raises OperatorError if the file exists but is unreadable.
     """
@@ -76,7 +99,7 @@ def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
     entries: dict[str, Operation] = {}
     notices = []
     for number, line in enumerate(lines, 1):
-        if not line:
+        if not line or part not in line:
             continue
         try:
             entry = operation.operation_from_json(json.loads(line))

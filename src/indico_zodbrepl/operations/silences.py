@@ -8,8 +8,9 @@ sent.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -20,12 +21,14 @@ from indico_zodbrepl.probing.answers import Alert
 
 SILENCE = "silence"
 END = "silence-end"
-"""The kinds of the journal's entries."""
+"""The kinds of the journal's entries; an END has the ids of those that it ends, in ``ends``."""
 MOST_HOURS = 72.0
 """From a Friday evening to a Monday evening: an alert must not be forgotten over a whole week.
 
 A longer repair needs somebody who looks at the alert again, and a reason that is still true.
 """
+CLOCKS = 3600.0
+"""Seconds by which the clocks of hosts may differ; an entry from later than that is ignored."""
 Key = tuple[str, str, str]
 """Level, subject and text of an alert."""
 
@@ -35,13 +38,16 @@ class Silence:
     """An alert that is not sent.
 
     Attributes:
+        identifier: of its entry in the journal.
         by: who silenced it.
-        until: seconds since 1970.
+        began, until: seconds since 1970.
     """
 
+    identifier: str
     key: Key
     by: str
     reason: str
+    began: float
     until: float
 
     def left(self, now: float) -> str:
@@ -64,29 +70,65 @@ def name_of(key: Key) -> str:
     return hashlib.sha256("\0".join(key).encode()).hexdigest()[:8]
 
 
-def active(entries: Iterable[Operation], now: float) -> dict[Key, Silence]:
-    """Return the silences that have not ended, by alert.
+def read(cluster: Cluster) -> tuple[Silence, ...]:
+    """Return the silences that nobody has ended, in order; some may be over.
+
+    The journal is read again only after it has changed.  Raises OperatorError.
+
+    Threads: any.
+    """
+    state = journal.state(cluster)
+    return () if state is None else _of_state(cluster, state)
+
+
+@functools.lru_cache(maxsize=2)
+def _of_state(cluster: Cluster, _state: journal.FileState) -> tuple[Silence, ...]:
+    entries, _notices = journal.read(cluster, part=f'"{SILENCE}'.encode())
+    ended = {
+        each
+        for entry in entries
+        if entry.plan.operation == END and isinstance(ends := entry.told.get("ends"), list)
+        for each in map(str, ends)
+    }
+    made = (_of_entry(each) for each in entries if each.identifier not in ended)
+    return tuple(each for each in made if each is not None)
+
+
+def _of_entry(entry: Operation) -> Silence | None:
+    level, subject, text, until = (
+        entry.told.get(each) for each in ("level", "subject", "text", "until_at")
+    )
+    if (
+        entry.plan.operation != SILENCE
+        or not (isinstance(level, str) and isinstance(subject, str) and isinstance(text, str))
+        or not isinstance(until, int | float)
+    ):
+        return None
+    # A line that another release, or nobody's tool, has written must not silence for ever.
+    until = min(until, entry.began + 3600 * MOST_HOURS)
+    if not entry.began < until:
+        return None
+    key = level, subject, text
+    return Silence(entry.identifier, key, entry.actor, entry.plan.reason, entry.began, float(until))
+
+
+def active(silences: Iterable[Silence], now: float) -> dict[Key, Silence]:
+    """Return the silences that are not over, by alert.
 
     Args:
-        entries: of the journal, in order; of several about one alert the last one counts.
+        silences: in order; of several about one alert the last one counts.
         now: seconds since 1970.
     """
     found: dict[Key, Silence] = {}
-    for entry in entries:
-        if entry.plan.operation not in (SILENCE, END):
+    for each in silences:
+        if each.began > now + CLOCKS:
             continue
-        level, text, until = (entry.told.get(each) for each in ("level", "text", "until_at"))
-        subject = entry.told.get("subject")
-        if not (isinstance(level, str) and isinstance(subject, str) and isinstance(text, str)):
-            continue
-        key = level, subject, text
-        found.pop(key, None)
-        if entry.plan.operation == END or not isinstance(until, int | float):
-            continue
-        # A line that another release, or nobody's tool, has written must not silence for ever.
-        until = min(float(until), entry.began + 3600 * MOST_HOURS)
-        if now < until:
-            found[key] = Silence(key, entry.actor, entry.plan.reason, until)
+        found.pop(each.key, None)
+        latest = now + 3600 * MOST_HOURS
+        if now < each.until:
+            found[each.key] = (
+                each if each.until <= latest else dataclasses.replace(each, until=latest)
+            )
     return found
 
 
@@ -120,17 +162,25 @@ def silence(
     Raises OperatorError: exit 2, the time is out of bounds; others if the journal can't be written.
     """
     check_hours(hours)
-    made = Silence(key_of(alert), actor, reason, now + 3600 * hours)
-    told = {**_told(made.key), "until_at": round(made.until, 3)}
-    journal.note(cluster, SILENCE, made.key[1] or cluster.name, reason, actor, told=told)
-    return made
+    key = key_of(alert)
+    until = round(now + 3600 * hours, 3)
+    told: dict[str, JsonValue] = {
+        "level": key[0],
+        "subject": key[1],
+        "text": key[2],
+        "until_at": until,
+    }
+    entry = journal.note(cluster, SILENCE, key[1] or cluster.name, reason, actor, told=told)
+    return Silence(entry.identifier, key, actor, reason, entry.began, until)
 
 
-def end(cluster: Cluster, alert: Alert, reason: str, actor: str) -> None:
-    """End the silence of an alert, and journal it.  Raises OperatorError."""
-    told = _told(key_of(alert))
-    journal.note(cluster, END, alert.subject or cluster.name, reason, actor, told=told)
-
-
-def _told(key: Key) -> dict[str, JsonValue]:
-    return {"level": key[0], "subject": key[1], "text": key[2]}
+def end(cluster: Cluster, keys: Collection[Key], reason: str, actor: str) -> None:
+    """End the silences of alerts with one entry of the journal.  Raises OperatorError."""
+    ended = [each for each in read(cluster) if each.key in keys]
+    told: dict[str, JsonValue] = {
+        "ends": [*(each.identifier for each in ended)],
+        "alerts": [*sorted({each.key[2] for each in ended})],
+    }
+    subjects = {each.key[1] for each in ended}
+    subject = subjects.pop() if len(subjects) == 1 else ""
+    journal.note(cluster, END, subject or cluster.name, reason, actor, told=told)

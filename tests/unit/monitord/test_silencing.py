@@ -19,14 +19,16 @@ from situations import (
     snapshot,
 )
 
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitord.events import Event, Kind
 from indico_zodbrepl.monitord.loop import EventDetector
 from indico_zodbrepl.monitord.notifiers import Notifier
-from indico_zodbrepl.operations import journal, silences
-from indico_zodbrepl.operations.model import JsonValue
+from indico_zodbrepl.operations import journal, operation, silences
+from indico_zodbrepl.operations.model import JsonValue, Plan
+from indico_zodbrepl.operations.operation import Outcome
 from indico_zodbrepl.operations.silences import MOST_HOURS, active, key_of, name_of, named
 from indico_zodbrepl.probing.answers import Level
 
@@ -173,7 +175,7 @@ def test_a_silence_that_somebody_ends_is_over_at_once(watching: Watching) -> Non
     watching.silence_all(2, 1, **SECONDARY_KILLED)
     assert [] == watching.at(3, **SECONDARY_KILLED)
     alert = next(each for each in snapshot(**SECONDARY_KILLED).warnings if each.subject == "b")
-    silences.end(watching.cluster, alert, "repaired after all", "ben")
+    silences.end(watching.cluster, {key_of(alert)}, "repaired after all", "ben")
     assert ["secondary b is stopped"] == watching.at(4, **SECONDARY_KILLED)
 
 
@@ -186,8 +188,8 @@ def test_a_silence_has_a_name_a_reason_and_an_end_within_the_limit(tmp_path: Pat
     made = silences.silence(of, alert, 2, "disk ordered", "anna", now=NOW)
     assert "silenced by anna for 1 h 30 min more: disk ordered" == made.text(NOW + 1801)
     entries, _notices = journal.read(of)
-    assert {key_of(alert): made} == active(entries, NOW)
-    assert {} == active(entries, NOW + 7200)
+    assert {key_of(alert): made} == active(silences.read(of), NOW)
+    assert {} == active(silences.read(of), NOW + 7200)
     assert ("silence", "anna", "disk ordered") == (
         entries[0].plan.operation,
         entries[0].actor,
@@ -198,15 +200,79 @@ def test_a_silence_has_a_name_a_reason_and_an_end_within_the_limit(tmp_path: Pat
         named([alert], "00000000")
 
 
-def test_a_strange_line_of_the_journal_silences_nothing_for_longer_than_the_limit(
-    tmp_path: Path,
+def keep(of: Cluster, kind: str, began: float, **told: JsonValue) -> None:
+    """Write an entry of the journal that began at a moment."""
+    plan = Plan(kind, "b", "", "x", 0, (), None, ())
+    begun = operation.new("demo", plan, "eve", began)
+    journal.append(of, begun.later(ended=began, outcome=Outcome.DONE, told=told))
+
+
+ABOUT: dict[str, JsonValue] = {"level": "warning", "subject": "b", "text": "x"}
+KEY = ("warning", "b", "x")
+
+
+@pytest.mark.parametrize("until", [9e10, 10**400, 10**10, float("inf")])
+def test_no_line_of_the_journal_silences_for_longer_than_the_limit(
+    tmp_path: Path, until: float
 ) -> None:
     of = cluster(var_directory=tmp_path)
-    told: dict[str, JsonValue] = {"level": "warning", "subject": "b", "text": "x", "until_at": 9e10}
-    journal.note(of, silences.SILENCE, "b", "for ever", "eve", told=told)
-    journal.note(of, silences.SILENCE, "b", "", "eve", told={"level": 7})
-    (found,) = active(journal.read(of)[0], NOW).values()
-    assert found.until <= journal.read(of)[0][0].began + 3600 * MOST_HOURS
+    keep(of, silences.SILENCE, NOW, **ABOUT, until_at=until)
+    keep(of, silences.SILENCE, 9e10, **ABOUT, until_at=until)
+    for each in active(silences.read(of), NOW).values():
+        assert each.until <= NOW + 3600 * MOST_HOURS
+    assert {} == active(silences.read(of), NOW + 3600 * MOST_HOURS)
+
+
+@pytest.mark.parametrize("until", [None, "1e10", True, [], float("nan"), -(10**400), {}])
+def test_a_line_of_the_journal_without_an_end_silences_nothing(
+    tmp_path: Path, until: JsonValue
+) -> None:
+    of = cluster(var_directory=tmp_path)
+    keep(of, silences.SILENCE, NOW, level=7, until_at=NOW + 60)
+    keep(of, silences.SILENCE, NOW + 1, **ABOUT, until_at=until)
+    keep(of, silences.END, NOW + 2, ends=until)
+    assert {} == active(silences.read(of), NOW + 3)
+
+
+def test_an_end_counts_although_the_clock_of_its_host_is_behind(tmp_path: Path) -> None:
+    of = cluster(var_directory=tmp_path)
+    keep(of, silences.END, NOW - 120, ends=[f"{operation.stamp(NOW)}Z-silence"])
+    keep(of, silences.SILENCE, NOW, **ABOUT, until_at=NOW + 3600)  # as sorted by these clocks
+    assert {} == active(silences.read(of), NOW + 1)
+    keep(of, silences.SILENCE, NOW - 30, **ABOUT, until_at=NOW + 3600)
+    assert {KEY} == active(silences.read(of), NOW + 1).keys()
+
+
+def test_an_end_ends_earlier_silences_of_its_alert_too(tmp_path: Path) -> None:
+    of = cluster(var_directory=tmp_path)
+    keep(of, silences.SILENCE, NOW - 2, **ABOUT, until_at=NOW + 7200)
+    keep(of, silences.SILENCE, NOW - 1, **ABOUT, until_at=NOW + 3600)
+    keep(of, silences.SILENCE, NOW, **{**ABOUT, "text": "y"}, until_at=NOW + 3600)
+    silences.end(of, {KEY}, "repaired", "ben")
+    assert {("warning", "b", "y")} == active(silences.read(of), NOW + 1).keys()
+
+
+def test_only_lines_about_silences_are_decoded_and_only_after_the_journal_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = cluster(var_directory=tmp_path)
+    for number in range(20):
+        keep(of, "switchover", NOW - 100 + number)
+    keep(of, silences.SILENCE, NOW, **ABOUT, until_at=NOW + 3600)
+    decoded: list[Any] = []
+    real = operation.operation_from_json
+
+    def decode(line: Any) -> operation.Operation:
+        decoded.append(line)
+        return real(line)
+
+    monkeypatch.setattr(operation, "operation_from_json", decode)
+    for _time in range(5):
+        assert {KEY} == active(silences.read(of), NOW + 1).keys()
+    assert 1 == len(decoded)
+    keep(of, "switchover", NOW + 1)
+    assert {KEY} == active(silences.read(of), NOW + 1).keys()
+    assert 2 == len(decoded)
 
 
 def test_events_of_other_kinds_are_never_silenced(watching: Watching) -> None:

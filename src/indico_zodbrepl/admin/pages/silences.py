@@ -40,7 +40,7 @@ def silence(name: str) -> ResponseReturnValue:
 @operator
 def end(name: str) -> ResponseReturnValue:
     """End the silence of an alert, and journal it."""
-    silences.end(here().cluster, _alert(name), "", actor())
+    silences.end(here().cluster, {silences.key_of(_alert(name))}, "", actor())
     return redirect(url_for("overview.show"), 303)
 
 
