@@ -37,6 +37,8 @@ ENGINES = {
 SHORTEST = 0.0001
 """Seconds; shorter times are shown as 0."""
 PLAIN_WORD = re.compile("[a-z]+(['-][a-z]+)*", re.ASCII)
+TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)", re.ASCII)
+"""A time in the texts of monitoring and of the journal."""
 
 
 def register(app: Flask) -> None:
@@ -46,6 +48,9 @@ def register(app: Flask) -> None:
         tid=tid.render,
         moment=moment,
         clock=clock,
+        iso=iso,
+        stamp=stamp,
+        times=times,
         sentence=sentence,
         size=size,
         lag_seconds=lag_seconds,
@@ -59,6 +64,7 @@ def register(app: Flask) -> None:
         bdi=bdi,
         seconds=seconds,
         minute=minute,
+        tick=tick,
         figure=figure,
         days=days,
     )
@@ -90,20 +96,57 @@ def speaker(backend: str) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """Return a time in UTC, to the second."""
-    if seconds is None:
-        return _("unknown time")
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    """Return a time to the second; as the filters below, in UTC, as an element.
+
+    The script times.js shows it in the browser's time zone.  ``striptags`` makes it plain text.
+    """
+    return _("unknown time") if seconds is None else _time(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def clock(seconds: float) -> str:
-    """Return the time of day in UTC."""
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M:%S} UTC"
+def clock(seconds: float) -> Markup:
+    """Return the time of day."""
+    return _time(seconds, "%H:%M:%S UTC")
 
 
-def minute(seconds: float) -> str:
-    """Return the hour and minute in UTC."""
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M}"
+def minute(seconds: float) -> Markup:
+    """Return the hour and minute."""
+    return _time(seconds, "%H:%M UTC")
+
+
+def tick(seconds: float) -> Markup:
+    """Return the hour and minute without the zone, for an axis."""
+    return _time(seconds, "%H:%M")
+
+
+def _time(seconds: float, form: str) -> Markup:
+    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return Markup('<time datetime="{}">{}</time>').format(iso(seconds), at.strftime(form))
+
+
+def iso(seconds: float) -> str:
+    """Return a time in ISO 8601, to the second, for scripts."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def stamp(text: str) -> str:
+    """Return a time in ISO 8601 as ``moment`` does, UTC without an offset; other texts as is."""
+    try:
+        at = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment((at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp())
+
+
+def times(text: object) -> Markup:
+    """Return a text, escaped, with the times in it as elements."""
+    return Markup("").join(
+        _found(part) if index % 2 else part for index, part in enumerate(TIME.split(str(text)))
+    )
+
+
+def _found(text: str) -> str:
+    element = stamp(text.removesuffix(" UTC"))
+    return element if isinstance(element, Markup) else text
 
 
 def sentence(text: str) -> str:

@@ -53,7 +53,7 @@ def listed(page: BeautifulSoup) -> list[str]:
 def text_of(page: BeautifulSoup, selector: str = "main") -> str:
     found = page.select_one(selector)
     assert found is not None
-    for each in found.select("bdi"):
+    for each in found.select("bdi, time"):
         each.unwrap()
     found.smooth()
     return " ".join(found.get_text(" ").split())

@@ -127,7 +127,8 @@ def give(monkeypatch: pytest.MonkeyPatch, found: Callable[[Cluster], Plan | Refu
 
 
 def text(page: TestResponse) -> str:
-    return " ".join(html.unescape(re.sub("<[^>]*>", " ", page.text)).split())
+    without = re.sub("<[^>]*>", " ", re.sub("</?time[^>]*>", "", page.text))
+    return " ".join(html.unescape(without).split())
 
 
 def soup_of(page: TestResponse) -> BeautifulSoup:

@@ -224,7 +224,7 @@ def test_scripts_have_no_texts_of_their_own() -> None:
     for script in (ADMIN / "static").glob("*.js"):
         code = re.sub(r"//[^\n]*|throw new Error\([^)]*\)", "", script.read_text("utf-8"))
         found = re.findall(r'"[^"\n]*"|`[^`]*`', code)
-        assert len(found) > 10
+        assert found
         said = [each for each in found if re.search("[A-Za-z]{2} [A-Za-z]{2}", each)]
         assert ['"use strict"'] == said, script.name
 

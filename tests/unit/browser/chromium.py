@@ -118,6 +118,10 @@ class Tab:
         """Show colours as somebody with that vision sees them."""
         self.devtools().send("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
 
+    def live_in(self, zone: str) -> None:
+        """Let the next page think that it is in a time zone, such as ``Europe/Vienna``."""
+        self.devtools().send("Emulation.setTimezoneOverride", {"timezoneId": zone})
+
     def resize(self, width: int) -> None:
         """Show what is open in a window of another width: a page takes Chromium less than a load.
 
@@ -155,6 +159,7 @@ class Tab:
         self.context.set_offline(False)
         self.context.clear_cookies()
         self.see_as("none")
+        self.live_in("")
         self.page.emulate_media(forced_colors="none")
         self.troubles, self.expected, self.written = [], set(), {}
         self._hosts.clear()

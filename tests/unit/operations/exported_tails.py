@@ -135,5 +135,5 @@ def give_tail(var: Path, name: str = TAIL) -> Path:
 
 
 def text(page: TestResponse) -> str:
-    inline = re.sub("</?bdi>", "", page.text)
+    inline = re.sub("</?(bdi|time)[^>]*>", "", page.text)
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", inline)).split())

@@ -8,16 +8,17 @@ from flask import Blueprint, Response, abort, make_response, render_template, re
 from flask_babel import gettext as _
 from werkzeug.http import generate_etag
 
-from indico_zodbrepl.admin.filters import clock
+from indico_zodbrepl.admin.filters import iso
 from indico_zodbrepl.admin.jobs import tail
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 
 TAKEN = "Zodbrepl-Taken"
-"""Header with the time of the snapshot, which a page shows even if nothing else has changed."""
+"""Header with the time of the snapshot (ISO 8601): a page shows it even if nothing else changed."""
 ALWAYS_NEW = re.compile(
-    r'<(?:span id="freshness"|div id="taken"|input type="hidden" name="csrf_token")[^>]*>[^<]*'
+    r'<span id="freshness".*?</span>'
+    r'|<(?:div id="taken"|input type="hidden" name="csrf_token")[^>]*>[^<]*'
 )
 """Elements that differ in each answer."""
 
@@ -47,6 +48,6 @@ def _conditional(sighting: TimestampedSnapshot, page: str) -> Response:
     """Answer with the page, or 304 if the browser shows the same one of another time."""
     response = make_response(page)
     response.set_etag(generate_etag(ALWAYS_NEW.sub("", page).encode()))
-    response.headers[TAKEN] = clock(sighting.snapshot.taken_at)
+    response.headers[TAKEN] = iso(sighting.snapshot.taken_at)
     response.make_conditional(request)
     return response

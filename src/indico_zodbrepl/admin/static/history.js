@@ -1,6 +1,8 @@
 // Draws the measurements of the page's period with uPlot, and refreshes them.
 "use strict";
 
+import {full, inUtc, wall} from "./times.js";
+
 (() => {
   const HEIGHT = 190;
   const PATIENCE = 10000;
@@ -15,14 +17,6 @@
   let drawn = [];
 
   const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const two = number => String(number).padStart(2, "0");
-
-  function time(seconds) {
-    const at = new Date(1000 * seconds);
-    return `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())} `
-      + `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())} UTC`;
-  }
-
   // As the filter "figure" of the templates.
   const digits = value => Math.abs(value) >= 100 ? value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",")
     : String(Number(value.toPrecision(3)));
@@ -102,7 +96,7 @@
       cell.textContent = value === null || value === undefined ? "–"
         : figure(value, part.dataset.unit);
     });
-    tell(none ? "" : time(plot.data[0][at]));
+    tell(none ? "" : full(new Date(1000 * plot.data[0][at])));
   }
 
   function tell(text, gone = false) {
@@ -123,7 +117,8 @@
       return new uPlot({
         width: box.clientWidth,
         height: HEIGHT,
-        tzDate: seconds => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
+        tzDate: seconds => inUtc() ? uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC")
+          : new Date(1000 * seconds),
         legend: {show: false},
         cursor: {sync: {key: "history"}, y: false, drag: {x: false, y: false},
                  points: {size: 6}},
@@ -154,12 +149,9 @@
   }
 
   function ticked(seconds) {
-    const at = new Date(1000 * seconds);
-    const day = `${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())}`;
-    if (shown.slots * shown.step > 2 * 86400) {
-      return at.getUTCHours() === 0 ? day : `${two(at.getUTCHours())}:00`;
-    }
-    return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}`;
+    const [date, time] = wall(new Date(1000 * seconds));
+    const day = shown.slots * shown.step > 2 * 86400 && time.startsWith("00:00");
+    return day ? date.slice(5) : time.slice(0, 5);
   }
 
   // A slot between two gaps has no line, so it gets a point.
@@ -216,6 +208,7 @@
       {width: plot.root.parentElement.clientWidth, height: HEIGHT}));
   });
   dark.addEventListener("change", () => { if (shown !== null) draw(); });
+  document.addEventListener("zone", () => { if (shown !== null) draw(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   if (all.querySelector(".chart") !== null) loop();
 })();

@@ -1,6 +1,8 @@
 // Refreshes the parts marked data-live from the page itself, rendered again by the server.
 "use strict";
 
+import {clock, localise} from "./times.js";
+
 (() => {
   const EVERY = 1000;
   const PATIENCE = 4000;
@@ -12,13 +14,17 @@
   let paused = false;
   let tag = "";
 
-  const filled = (text, values) =>
-    text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   const taken = () => document.getElementById("taken").dataset.taken;
 
+  // The text with the time of the snapshot in it.
+  function withTime(text) {
+    const [before, after] = text.split("{time}");
+    return after === undefined ? [text] : [before, clock(taken()), after];
+  }
+
   function tell() {
-    const text = paused ? freshness.dataset.paused : freshness.dataset.seen;
-    freshness.textContent = filled(text, {time: taken()});
+    freshness.replaceChildren(...withTime(
+      paused ? freshness.dataset.paused : freshness.dataset.seen));
   }
 
   function isInUse(part) {
@@ -55,6 +61,7 @@
   }
 
   function show(fresh) {
+    localise(fresh);  // before it is compared, so that an unchanged part stays
     const parts = new Map();
     let whole = true;
     for (const part of fresh.querySelectorAll("[data-live]")) parts.set(part.id, part);
@@ -75,9 +82,9 @@
 
   function warn(text, link) {
     const said = gone.querySelector("span");
-    if (!gone.hidden && said !== null && said.textContent === text) return;
     const span = document.createElement("span");
-    span.textContent = text;
+    span.append(...withTime(text));
+    if (!gone.hidden && said !== null && said.textContent === span.textContent) return;
     gone.replaceChildren(span);
     if (link) {
       const anchor = document.createElement("a");
@@ -111,8 +118,8 @@
       gone.hidden = true;
       document.body.classList.remove("old");
     } catch (error) {
-      warn(filled(gone.dataset.gone, {time: taken()}), false);
-      document.title = filled(gone.dataset.title, {host: location.host});
+      warn(gone.dataset.gone, false);
+      document.title = gone.dataset.title.replace("{host}", location.host);
       document.body.classList.add("old");
       tag = "";
     }
