@@ -15,7 +15,7 @@ from indico_zodbrepl.admin.topology import Drawing
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.node_status import NodeStatus
-from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
+from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot, State
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 from indico_zodbrepl.monitord.recorded import Reader, Recorded
 from indico_zodbrepl.monitord.series import FINE
@@ -104,6 +104,16 @@ class Overview:
         if found is None:
             found = self._rendered[which] = caller()
         return found
+
+    @property
+    def state(self) -> State:
+        """Return the state of the cluster; unknown if its last snapshot is too old."""
+        return State.UNKNOWN if self.sighting.stale else self.sighting.snapshot.state
+
+    @property
+    def icon(self) -> str:
+        """Return the file of the icon of its state."""
+        return f"icon-{State.CRITICAL if self.state is State.DOWN else self.state}.svg"
 
     @property
     def next_step(self) -> Offer | None:

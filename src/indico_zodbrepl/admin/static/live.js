@@ -5,11 +5,13 @@ import {clock, localise} from "./times.js";
 
 (() => {
   const EVERY = 1000;
+  const EVERY_HIDDEN = 10000;
   const PATIENCE = 4000;
   const KEEPS_FOCUS = "a, summary, pre, button";
   const TYPED_INTO = "input, select, textarea";
   const freshness = document.getElementById("freshness");
   const gone = document.getElementById("gone");
+  const icon = document.querySelector("link[rel=icon]");
   const button = document.getElementById("pause");
   let paused = false;
   let tag = "";
@@ -76,8 +78,18 @@ import {clock, localise} from "./times.js";
         keepPlace(part, () => part.replaceChildren(...twin.childNodes));
       }
     }
-    document.title = fresh.title;
+    head(fresh.title, fresh.querySelector("link[rel=icon]").getAttribute("href"));
     return whole;
+  }
+
+  function head(title, href) {
+    if (document.title !== title) document.title = title;
+    if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
+  }
+
+  function lost(title) {
+    head(title.replace("{host}", location.host), icon.dataset.unknown);
+    document.body.classList.add("old");
   }
 
   function warn(text, link) {
@@ -102,7 +114,7 @@ import {clock, localise} from "./times.js";
         headers: {"X-Refresh": "1", ...(tag ? {"If-None-Match": tag} : {})}});
       if (answer.type === "opaqueredirect" || answer.status === 401) {
         warn(gone.dataset.ended, true);
-        document.body.classList.add("old");
+        lost(gone.dataset.endedTitle);
         tell();
         return;
       }
@@ -119,16 +131,15 @@ import {clock, localise} from "./times.js";
       document.body.classList.remove("old");
     } catch (error) {
       warn(gone.dataset.gone, false);
-      document.title = gone.dataset.title.replace("{host}", location.host);
-      document.body.classList.add("old");
+      lost(gone.dataset.title);
       tag = "";
     }
     tell();
   }
 
   async function loop() {
-    if (!paused && !document.hidden) await refresh();
-    setTimeout(loop, EVERY);
+    if (!paused) await refresh();
+    setTimeout(loop, document.hidden ? EVERY_HIDDEN : EVERY);  // a hidden tab has an icon
   }
 
   button.hidden = false;
