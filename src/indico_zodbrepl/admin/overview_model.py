@@ -221,7 +221,7 @@ def standing(snapshot: Snapshot) -> Standing:
     following = [
         node for node in snapshot.nodes if node.assigned_role.follows and not node.writable_primary
     ]
-    level = [node for node in following if node.lag_transactions == 0 or node.lag_seconds == 0]
+    level = [node for node in following if node.lacks_nothing]
     unknown = [
         node for node in following if node.lag_seconds is None and node.lag_transactions is None
     ]

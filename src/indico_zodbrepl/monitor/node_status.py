@@ -195,6 +195,14 @@ class NodeStatus:
         return self.data_end is not None and bool(self.data_end.damage)
 
     @property
+    def lacks_nothing(self) -> bool:
+        """Return True if it is known to have every transaction of its primary.
+
+        A lag of 0 s does not imply it: the clock of the host that probes may be behind.
+        """
+        return self.lag_transactions == 0 and self.lag_exact
+
+    @property
     def newest(self) -> int | None:
         """Return the last transaction of its server, or of its data file; None if unknown."""
         if self.last_tid is not None or self.data_end is None:

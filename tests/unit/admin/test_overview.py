@@ -90,6 +90,39 @@ def test_below_the_sentence_is_how_far_the_others_are_behind(
     assert told in words(part(overview(page_of, cluster, **situation), "situation"))
 
 
+def test_a_clock_that_is_behind_does_not_hide_missing_transactions(
+    page_of: Serve, cluster: Cluster
+) -> None:
+    late = {**states.LAGGING, "taken_at": situations.TID_TIME - 60}
+    shown = words(part(overview(page_of, cluster, **late), "situation"))
+    assert "b is 0.0 s behind (127 transactions)." in shown
+
+
+def test_a_follower_without_lag_has_none_and_an_unknown_lag_is_unknown(tmp_path: Path) -> None:
+    of = five.cluster(tmp_path)
+    seen = five.snapshot(of, c=five.late(of, "c", 12), d=five.FROZEN)
+    page = client_for(of, Given(seen)).get("/").text
+    cells = [words(each) for each in re.findall(r'data-label="Lag">(.*?)</td>', page, re.DOTALL)]
+    assert [
+        "\N{EN DASH} not a follower",
+        "none",
+        "72.0 s 36 transactions",
+        "unknown",
+        "none",
+    ] == cells
+    drawn = re.findall(r'<text class="lag[^>]*>([^<]*)<', page)
+    assert {"72.0 s", "broken"} == set(drawn)
+
+
+def test_process_numbers_are_on_the_page_of_their_node_alone(tmp_path: Path) -> None:
+    of = five.cluster(tmp_path)
+    client = client_for(of, Given(five.snapshot(of, d=five.FROZEN)))
+    page = client.get("/").text
+    assert "program node-d is RUNNING (uptime 0:01:00)" in page
+    assert "pid 100" not in page
+    assert "pid 100" in client.get("/node/a").text
+
+
 def test_of_several_the_furthest_behind_is_told_first(tmp_path: Path) -> None:
     of = five.cluster(tmp_path)
     seen = five.snapshot(of, b=five.late(of, "b", 12), c=five.cut_off(of, "c"), d=five.FROZEN)

@@ -208,8 +208,9 @@ def condition(program: Program | None) -> str:
 
 
 def shown_program(program: Program | None) -> str:
-    """Return the state of a program in a few words, for details."""
+    """Return the state of a program in a few words, for details; without its process id."""
     if program is None:
         return "state of its program unknown"
-    described = f" ({program.description})" if program.description else ""
+    words = program.description.removeprefix(f"pid {program.pid}, ")
+    described = f" ({words})" if words else ""
     return f"program {program.name} is {program.state}{described}"
