@@ -106,14 +106,14 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     return app
 
 
-def _navigation() -> list[tuple[str, str]]:
-    """Return titles and endpoints."""
+def _navigation() -> list[tuple[str, str, str]]:
+    """Return titles, endpoints, and the keys that open them after ``g``."""
     return [
-        (_("Overview"), "overview.show"),
-        (_("Operations"), "operations.show"),
-        (_("Journal"), "journal.show"),
-        (_("History"), "history.show"),
-        (_("Data"), "data.show"),
+        (_("Overview"), "overview.show", "o"),
+        (_("Operations"), "operations.show", "r"),
+        (_("Journal"), "journal.show", "j"),
+        (_("History"), "history.show", "h"),
+        (_("Data"), "data.show", "d"),
     ]
 
 

@@ -38,7 +38,7 @@ CATALOGUE = ADMIN / "translations/messages.pot"
 GETTEXT = {"_", "gettext", "ngettext", "lazy_gettext"}
 FOR_PEOPLE = {"aria-label", "title", "alt", "placeholder", "label"}
 """Attributes that people read; of data-* all but those of NOT_TEXT."""
-NOT_TEXT = {"data-live", "data-taken", "data-unknown"}
+NOT_TEXT = {"data-live", "data-taken", "data-unknown", "data-key"}
 SYMBOLS = {"s", "ms", "h", "UTC", "p50", "p90", "p99", "max", "MiB", "KiB", "GiB"}
 """The same in all languages."""
 OURS = "indico_zodbrepl."
@@ -155,7 +155,7 @@ class Skeleton:
     def bare(self) -> list[str]:
         """Texts for people that don't go through gettext."""
         page = BeautifulSoup(self.html, "html.parser")
-        for tag in page.find_all(["code", "pre"]):
+        for tag in page.find_all(["code", "pre", "kbd"]):
             tag.clear()
         found = [
             str(text)
@@ -251,7 +251,7 @@ def translated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
 
 def shown(page: BeautifulSoup) -> Iterator[str]:
     """What people read or hear of a page, without commands, paths and logs."""
-    for tag in page.find_all(["code", "pre"]):
+    for tag in page.find_all(["code", "pre", "kbd"]):
         tag.clear()
     for tag in page.find_all(True):
         yield from (str(value) for name, value in tag.attrs.items() if is_of_people(name))

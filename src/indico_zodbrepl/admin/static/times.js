@@ -1,8 +1,10 @@
 // Shows the times of a page, which the server writes in UTC, in the time zone of the browser.
 "use strict";
 
+import {keep, kept} from "./kept.js";
+
 const UTC = "UTC";
-const KEY = "zodbrepl-times";
+const NAME = "times";
 // What a time of the server shows: the date, the seconds and the zone, or less.
 const SHAPE = /^(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?( .+)?$/;
 // Each names the zones of its region: CET is GMT+1 elsewhere.
@@ -10,9 +12,7 @@ const REGIONS = ["en-US", "en-GB", "en-AU", "en-IN"];
 
 const namers = REGIONS.map(region => new Intl.DateTimeFormat(region, {timeZoneName: "short"}));
 const button = document.getElementById("zone");
-let chosen = null;
-
-try { chosen = localStorage.getItem(KEY); } catch { /* It may be forbidden. */ }
+let chosen = kept(NAME);
 
 export const inUtc = () => chosen === UTC;
 
@@ -73,9 +73,7 @@ if (ownZone(new Date()) !== UTC) {
   button.addEventListener("click", () => {
     chosen = inUtc() ? null : UTC;
     button.setAttribute("aria-pressed", String(inUtc()));
-    try {
-      if (inUtc()) localStorage.setItem(KEY, UTC); else localStorage.removeItem(KEY);
-    } catch { /* It lasts as long as the page. */ }
+    keep(NAME, chosen);
     localise(document);
     document.dispatchEvent(new Event("zone"));
   });
