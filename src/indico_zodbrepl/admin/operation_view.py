@@ -13,12 +13,14 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from indico_zodbrepl.admin.access.gate import sender
+from indico_zodbrepl.admin.failover_card import Card, card_of
 from indico_zodbrepl.admin.forms import Confirmation, Reasoned
 from indico_zodbrepl.admin.jobs import ENDINGS
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import EndPreview, Planned, Survey, plan, preview_end, surveys
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.operations.messages import figures_in_words
 from indico_zodbrepl.operations.model import Plan, Step
@@ -144,14 +146,26 @@ def page(kind: str, over: Survey, form: Confirmation | None = None) -> ResponseR
     if isinstance(shown, EndPreview):
         text = render_template("operation_end.html", **found)
     else:
+        is_failover = shown.plan is not None and shown.plan.operation == "failover"
         text = render_template(
-            "operation.html",
+            "operation_failover.html" if is_failover else "operation.html",
             plan=shown.plan,
+            card=_card(shown.plan, found["snapshot"]) if shown.plan and is_failover else None,
             rows=planned(shown.plan) if shown.plan else [],
             options={name: request.args.get(name, "") for name in OPTIONS.get(kind, ())},
             **found,
         )
     return text, 400 if form.errors else 200
+
+
+def _card(plan: Plan, snapshot: Snapshot) -> Card:
+    now = opened(here().cluster)
+    offered = {
+        each.target: each
+        for each in offers(here().cluster, snapshot, now.operation, now.at_work)
+        if each.operation == plan.operation
+    }
+    return card_of(plan, snapshot, offered.get(plan.target))
 
 
 def _no_plan(kind: str, shown: Planned) -> str:

@@ -19,7 +19,7 @@ import dataclasses
 import enum
 import ipaddress
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
@@ -127,6 +127,17 @@ def findings_of(said: Sequence[Report], primary: str) -> Iterator[Finding]:
         yield Finding(verdict, primary, f"{each.observer}: {each.sight}", each.text)
     if count_down(said) < NEEDED:
         yield Finding(Verdict.AGAINST, primary, too_few(said))
+
+
+def reports_in(findings: Iterable[Finding], primary: str) -> tuple[Report, ...]:
+    """Return the reports that ``findings_of`` has put into a plan, without their machines."""
+    sights = frozenset(Sight)
+    said = [(*each.text.rpartition(": ")[::2], each) for each in findings]
+    return tuple(
+        Report(observer, Sight(sight), each.evidence)
+        for observer, sight, each in said
+        if each.subject == primary and observer and sight in sights
+    )
 
 
 def too_few(said: Sequence[Report]) -> str:

@@ -122,14 +122,14 @@ class Tab:
         """Let the next page think that it is in a time zone, such as ``Europe/Vienna``."""
         self.devtools().send("Emulation.setTimezoneOverride", {"timezoneId": zone})
 
-    def resize(self, width: int) -> None:
-        """Show what is open in a window of another width: a page takes Chromium less than a load.
+    def resize(self, width: int, height: int = HEIGHT) -> None:
+        """Show what is open in a window of another size: a page takes Chromium less than a load.
 
         Its media queries and its viewport are then those of a page that was loaded so.
         """
         self.devtools().send(
             "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": width < PHONE},
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < PHONE},
         )
         self.width = width
         if self.page.url != EMPTY:
