@@ -2,7 +2,8 @@
 
 ``make page-figures`` prints milliseconds a request, median and 99th percentile: when each request
 meets another snapshot or other measurements, when they are the same, when a tab has the page
-already, and over HTTP while ten tabs ask each second.  It is no test.
+already, and over HTTP while ten tabs ask each second; and the pages of a recovery export of 10,000
+transactions that is compared already.  It is no test.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import functools
 import http.client
 import itertools
+import re
 import statistics
 import sys
 import tempfile
@@ -20,11 +22,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "operations"))
 
 import five
 import logins
+import long_exports
 import situations
 import waitress.server
 from flask import Flask
@@ -36,8 +41,10 @@ from indico_zodbrepl.admin.app import THREADS, create_app
 from indico_zodbrepl.admin.charts import RANGES
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
+from indico_zodbrepl.operations import recover
 
 TABS = 10
+TRANSACTIONS = 10_000
 HOST = "127.0.0.1:8100"
 Times = list[float]
 
@@ -89,7 +96,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cluster = five.cluster(Path(folder))
         five.keep_a_week(cluster, time.time())
-        show(list(measure(cluster, asked.requests, asked.seconds)))
+        show(
+            [
+                *measure(cluster, asked.requests, asked.seconds),
+                *recoveries(Path(folder, "long"), asked.requests),
+            ]
+        )
 
 
 def measure(cluster: Cluster, requests: int, seconds: float) -> Iterator[Row]:
@@ -111,6 +123,33 @@ def measure(cluster: Cluster, requests: int, seconds: float) -> Iterator[Row]:
         yield many(f"{asked}, each with other measurements", requests, ask, more)
         yield many(f"{asked}, the same measurements", requests, ask)
     yield from tabs(cluster, seconds)
+
+
+def recoveries(var: Path, requests: int) -> Iterator[Row]:
+    """Ask for pages of a long recovery export, with a comparison that exists."""
+    lost, name = long_exports.transactions(TRANSACTIONS), "a-2-20261121T101010Z"
+    long_exports.keep(var, name, lost)
+    cluster = dataclasses.replace(situations.cluster(), var_directory=var)
+    logins.give_accounts(cluster)
+    watcher = Watcher(lambda: situations.snapshot(cluster))
+    watcher.start()
+    client = client_of(create_app(cluster, watcher, situations.HOME))
+    compared = recover.Recovery(name, "0400000000000000", None, 0, lost)
+    with mock.patch.object(recover, "show", return_value=compared):
+        address = compared_address(client, f"/recover/{name}")
+        for page in (1, 50):
+            ask = functools.partial(get, client, f"{address}&page={page}")
+            what = f"/recover/..., page {page} of {TRANSACTIONS:,} transactions"
+            yield many(what, max(1, requests // 10), ask)
+    watcher.end()
+
+
+def compared_address(client: FlaskClient, path: str) -> str:
+    """Return the address of a comparison once it exists."""
+    while not (found := re.search(r'href="([^"]*survey=[^"&]*)', client.get(path).text)):
+        path = client.get(path).headers.get("Location", path)
+        time.sleep(0.2)
+    return found[1]
 
 
 def client_of(app: Flask) -> FlaskClient:

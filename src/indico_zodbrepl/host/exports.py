@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -142,6 +142,11 @@ def contents(folder: Path) -> list[str]:
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
+    return _names(objects)
+
+
+def _names(objects: Sequence[tuple[str, str, str | None]]) -> list[str]:
+    """Return the names of objects, given by oid, class and name, and how many more there are."""
     named = {oid: (_rank(kind, what), what) for oid, kind, what in objects if what}
     texts = list(dict.fromkeys(what for _, what in sorted(named.values(), key=lambda one: one[0])))
     more = len({oid for oid, _, _ in objects}) - len(texts[:MOST])
@@ -182,6 +187,8 @@ def same(node: str, folder: Path) -> Path:
 
 class _Object(msgspec.Struct):
     what: str | None
+    oid: str = ""
+    kind: str = msgspec.field(default="", name="class")
 
 
 class _Transaction(msgspec.Struct):
@@ -234,13 +241,14 @@ def _read(folder: Path, host: str) -> RecoveryExport:
             problem = f"{path} is too long for a page: {about.st_size:,} bytes"
             return RecoveryExport(folder, at, problem=problem, host=host)
         found = typed_json.decode(path.read_bytes(), _List)
+        objects = [each for transaction in found.transactions for each in transaction.objects]
         return RecoveryExport(
             folder,
             at,
             found.file,
             found.after,
             tuple(map(_listed, found.transactions)),
-            tuple(contents(folder)),
+            tuple(_names([(each.oid, each.kind, each.what) for each in objects])),
             host=host,
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

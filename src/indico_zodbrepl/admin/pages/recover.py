@@ -14,6 +14,13 @@ from flask_babel import gettext as _
 from indico_zodbrepl.admin import exports, journal_view
 from indico_zodbrepl.admin.access.gate import actor, operator, sender, why_not_see_contents
 from indico_zodbrepl.admin.forms import Confirmation, DecisionForm
+from indico_zodbrepl.admin.recovery_groups import (
+    MOST_DIFFERENCES,
+    MOST_SHOWN,
+    Compared,
+    Page,
+    compared,
+)
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
 from indico_zodbrepl.backends import require
@@ -28,7 +35,6 @@ blueprint = Blueprint("recover", __name__)
 PICK = re.compile("[0-9a-f]{16}(:[0-9a-f]{16})?")
 OID = re.compile("[0-9a-f]{16}")
 MOST_PICKS = 2000
-MOST_SHOWN = 200
 
 
 @blueprint.get("/recover")
@@ -140,11 +146,12 @@ def reveal(name: str) -> ResponseReturnValue:
     return _shown(found, picks, event, look, None, revealed=wanted)
 
 
-def _objects(compared: recover.Recovery | recover.RecoveredEvent) -> set[str]:
+def _objects(found: Compared | recover.RecoveredEvent) -> set[str]:
     """Return the picks of all single objects of a comparison."""
-    if not isinstance(compared, recover.Recovery):
+    if not isinstance(found, Compared):
         return set()
-    return {f"{each.tid}:{lost.oid}" for each in compared.transactions for lost in each.objects}
+    every = found.recovery.transactions
+    return {f"{each.tid}:{lost.oid}" for each in every for lost in each.objects}
 
 
 def _export(name: str) -> RecoveryExport:
@@ -185,7 +192,8 @@ def _look(found: RecoveryExport, picks: Sequence[str], event: str) -> Survey | R
         )
     if look.wait():
         return look
-    address = _address(found, picks, event, survey=look.identifier)
+    page = request.args.get("page", 1, int)
+    address = _address(found, picks, event, look.identifier, page)
     if named != look.identifier:
         return redirect(address, 303)
     return render_template(
@@ -204,7 +212,7 @@ def beside(
     found: RecoveryExport,
     picks: Sequence[str],
     event: str,
-) -> recover.Recovery | recover.RecoveredEvent:
+) -> Compared | recover.RecoveredEvent:
     """Compare an export with the database; with picks or an event, do a dry run of them.
 
     Raises OperatorError.
@@ -213,17 +221,20 @@ def beside(
     if event:
         return recover.recover_event(cluster, installation, found.folder, event, dry_run=True)
     if picks:
-        return recover.apply(cluster, installation, found.folder, picks, dry_run=True)
-    return recover.show(cluster, installation, found.folder)
+        return compared(recover.apply(cluster, installation, found.folder, picks, dry_run=True))
+    return compared(recover.show(cluster, installation, found.folder))
 
 
-def _address(found: RecoveryExport, picks: Sequence[str], event: str, survey: str = "") -> str:
+def _address(
+    found: RecoveryExport, picks: Sequence[str], event: str, survey: str = "", page: int = 1
+) -> str:
     return url_for(
         "recover.export",
         name=found.name,
         pick=list(picks),
         event=event or None,
         survey=survey or None,
+        page=page if page > 1 else None,
     )
 
 
@@ -261,7 +272,7 @@ def _shown(
     error = look.future.exception()
     if error is not None and not isinstance(error, OperatorError):
         raise error
-    compared = None if error else look.future.result()
+    result = None if error else look.future.result()
     form = form or Confirmation()
     form.survey.data = look.identifier
     page = render_template(
@@ -273,11 +284,11 @@ def _shown(
         form=form,
         revealed=revealed,
         loss=_losses().get(found.name),
-        found=compared if isinstance(compared, recover.Recovery) else None,
-        brought=compared if isinstance(compared, recover.RecoveredEvent) else None,
-        told=told,
-        shown_names=in_words,
-        most=MOST_SHOWN,
+        found=result.recovery if isinstance(result, Compared) else None,
+        brought=result if isinstance(result, recover.RecoveredEvent) else None,
+        page=_page(result.pages) if isinstance(result, Compared) else None,
+        address=functools.partial(_address, found, picks, event, look.identifier),
+        most=MOST_DIFFERENCES,
         listed={each.tid: each for each in found.transactions},
         again=_address(found, picks, event),
         command=" ".join(_arguments(found, picks, event)),
@@ -286,17 +297,10 @@ def _shown(
     return page, 400 if form.errors else 200
 
 
-def in_words(objects: Sequence[recover.LostObject]) -> list[str]:
-    """Return the names of objects that Indico's users know, those with a title first."""
-    names = dict.fromkeys(each.what for each in objects if " " in each.what)
-    return sorted(names, key=lambda name: '"' not in name)
-
-
-def told(lost: recover.LostTransaction) -> dict[str, list[recover.LostObject]]:
-    """Return the changed objects of a transaction: ``first`` those with names, then ``others``.
-
-    Of new objects, and of those that the database has, only conflicting ones are returned.
-    """
-    shown = [each for each in lost.objects if each.relation not in ("new", "there") or each.why]
-    first = [each for each in shown if " " in each.what or each.why]
-    return {"first": first, "others": [each for each in shown if each not in first]}
+def _page(pages: Sequence[Page]) -> Page:
+    """Return the page of transactions of the request's address; abort with 404 if none."""
+    asked = request.args.get("page", "1")
+    number = int(asked) if re.fullmatch("[0-9]{1,6}", asked) else 0
+    if not 1 <= number <= len(pages):
+        abort(404, _("There is no such page."))
+    return pages[number - 1]
