@@ -154,6 +154,9 @@ def _groups(transactions: Sequence[LostTransaction]) -> list[Group]:
 
 
 def _rank(group: Group) -> tuple[int, bool]:
+    """Return the place of a group; a new event can be recovered although its transaction can't."""
+    if any(part.events for part in group.parts):
+        return 0, not group.events
     best = next((index for index, each in enumerate(OUTCOMES) if group.counts[each]), 0)
     return best, not group.events
 

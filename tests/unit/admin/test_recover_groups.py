@@ -61,12 +61,23 @@ def test_transactions_are_grouped_by_the_event_that_they_changed(
 
 def test_recoverable_transactions_come_first_and_those_of_the_database_last() -> None:
     fine, stuck = HELD
+    stuck = dataclasses.replace(stuck, objects=stuck.objects[1:2])
     known = dataclasses.replace(fine, tid="0400000000000000", outcome="has it")
     other = dataclasses.replace(stuck.objects[0], oid="0000000000000999", what="Conference 9")
     had = LostTransaction("0400000000000009", "", "", "has it", (other,))
     [page] = pages_of([had, known, stuck, fine])
     shown = [[part.transaction.tid for part in group.parts] for group in page.groups]
     assert [[FINE, known.tid], [STUCK], [had.tid]] == shown
+
+
+def test_a_new_event_that_conflicts_comes_before_changes_without_an_event() -> None:
+    fine, stuck = HELD
+    index = dataclasses.replace(stuck.objects[1], why="")
+    others = [
+        dataclasses.replace(fine, tid=f"{number:016x}", objects=(index,)) for number in range(300)
+    ]
+    first = pages_of([*others, stuck])[0].groups[0]
+    assert [LOST] == [event for part in first.parts for event in part.events]
 
 
 def test_changes_without_an_event_have_a_group_of_their_own(
