@@ -38,7 +38,7 @@ CATALOGUE = ADMIN / "translations/messages.pot"
 GETTEXT = {"_", "gettext", "ngettext", "lazy_gettext"}
 FOR_PEOPLE = {"aria-label", "title", "alt", "placeholder", "label"}
 """Attributes that people read; of data-* all but those of NOT_TEXT."""
-NOT_TEXT = {"data-live", "data-taken", "data-unknown", "data-key"}
+NOT_TEXT = {"data-live", "data-taken", "data-unknown", "data-key", "data-state", "data-primary"}
 SYMBOLS = {"s", "ms", "h", "UTC", "p50", "p90", "p99", "max", "MiB", "KiB", "GiB"}
 """The same in all languages."""
 OURS = "indico_zodbrepl."

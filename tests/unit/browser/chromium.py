@@ -158,6 +158,7 @@ class Tab:
         self.page.unroute_all()
         self.context.set_offline(False)
         self.context.clear_cookies()
+        self.context.clear_permissions()
         self.see_as("none")
         self.live_in("")
         self.page.emulate_media(forced_colors="none")

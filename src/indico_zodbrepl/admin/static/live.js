@@ -1,12 +1,14 @@
 // Refreshes the parts marked data-live from the page itself, rendered again by the server.
 "use strict";
 
+import {heard} from "./notify.js";
 import {clock, localise} from "./times.js";
 
 (() => {
   const EVERY = 1000;
   const EVERY_HIDDEN = 10000;
   const PATIENCE = 4000;
+  const FAILURES = 3;  // in a row, until the state counts as unknown
   const KEEPS_FOCUS = "a, summary, pre, button";
   const TYPED_INTO = "input, select, textarea";
   const freshness = document.getElementById("freshness");
@@ -15,13 +17,14 @@ import {clock, localise} from "./times.js";
   const button = document.getElementById("pause");
   let paused = false;
   let tag = "";
+  let failures = 0;
 
-  const taken = () => document.getElementById("taken").dataset.taken;
+  const now = document.getElementById("taken").dataset;
 
   // The text with the time of the snapshot in it.
   function withTime(text) {
     const [before, after] = text.split("{time}");
-    return after === undefined ? [text] : [before, clock(taken()), after];
+    return after === undefined ? [text] : [before, clock(now.taken), after];
   }
 
   function tell() {
@@ -73,7 +76,7 @@ import {clock, localise} from "./times.js";
       if (isInUse(part)) { whole = false; continue; }
       keepOpen(part, twin);
       part.className = twin.className;
-      if (twin.dataset.taken) part.dataset.taken = twin.dataset.taken;
+      Object.assign(part.dataset, twin.dataset);
       if (part.innerHTML !== twin.innerHTML) {
         keepPlace(part, () => part.replaceChildren(...twin.childNodes));
       }
@@ -107,6 +110,10 @@ import {clock, localise} from "./times.js";
     gone.hidden = false;
   }
 
+  function report() {
+    heard(now.state, now.primary, document.querySelector("#situation h1").textContent);
+  }
+
   async function refresh() {
     try {
       const answer = await fetch(location.pathname + location.search, {
@@ -115,12 +122,13 @@ import {clock, localise} from "./times.js";
       if (answer.type === "opaqueredirect" || answer.status === 401) {
         warn(gone.dataset.ended, true);
         lost(gone.dataset.endedTitle);
+        heard("unknown", "", gone.dataset.ended);
         tell();
         return;
       }
       if (answer.status === 429) return tell();  // it is busy, and asked again soon
       if (answer.status === 304) {
-        document.getElementById("taken").dataset.taken = answer.headers.get("Zodbrepl-Taken");
+        now.taken = answer.headers.get("Zodbrepl-Taken");
       } else {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -129,10 +137,14 @@ import {clock, localise} from "./times.js";
       if (!gone.hidden) tag = "";
       gone.hidden = true;
       document.body.classList.remove("old");
+      failures = 0;
+      report();
     } catch (error) {
       warn(gone.dataset.gone, false);
       lost(gone.dataset.title);
       tag = "";
+      failures += 1;
+      if (failures === FAILURES) heard("unknown", "", gone.textContent);
     }
     tell();
   }
@@ -154,5 +166,6 @@ import {clock, localise} from "./times.js";
     if (!document.hidden && !paused) refresh();
   });
   tell();
+  report();
   setTimeout(loop, EVERY);
 })();
