@@ -31,7 +31,12 @@ from indico_zodbrepl.admin.pages import (
     silences,
 )
 from indico_zodbrepl.admin.pause_notice import pause_notice
-from indico_zodbrepl.admin.silence_view import silence_of, silence_path, time_left
+from indico_zodbrepl.admin.silence_view import (
+    silence_of,
+    silence_path,
+    silences_without_alert,
+    time_left,
+)
 from indico_zodbrepl.admin.site import EXTENSION, Site
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.programs import Admin
@@ -94,6 +99,7 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
         loss_notice=loss_notice,
         silence_of=silence_of,
         silence_path=silence_path,
+        silences_without_alert=silences_without_alert,
         time_left=time_left,
         pause_notice=pause_notice,
         wrong_fields=wrong_fields,

@@ -137,6 +137,17 @@ class SilenceForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     )
 
 
+class SilenceEndForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """Why a silence is ended."""
+
+    reason = StringField(
+        _("Reason, for the journal"),
+        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
+        [_stripped],
+        id="end-reason",
+    )
+
+
 class StatisticsForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """Which copy of the database to read, and the amount of detail."""
 

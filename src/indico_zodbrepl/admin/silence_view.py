@@ -8,7 +8,16 @@ from flask import url_for
 
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.operations.silences import Key, Silence, active, key_of, name_of, read
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.operations.silences import (
+    Key,
+    Silence,
+    active,
+    key_of,
+    name_of,
+    read,
+    without_alert,
+)
 from indico_zodbrepl.probing.answers import Alert
 
 
@@ -33,6 +42,12 @@ def time_left(silence: Silence) -> str:
     return silence.left(time.time())
 
 
-def silence_path(alert: Alert) -> str:
-    """Return the path of the page that silences an alert."""
-    return url_for("silences.show", name=name_of(key_of(alert)))
+def silences_without_alert(snapshot: Snapshot) -> list[Silence]:
+    """Return the active silences whose alert is gone."""
+    return without_alert(now(), snapshot.warnings)
+
+
+def silence_path(about: Alert | Silence) -> str:
+    """Return the path of the page that silences an alert, or ends a silence."""
+    key = about.key if isinstance(about, Silence) else key_of(about)
+    return url_for("silences.show", name=name_of(key))

@@ -28,7 +28,7 @@ def silence(
 
     ALERT is the name in the list.  The monitor sends no mail and no webhook about it.  `status` and
     the admin page go on showing it, and the state does not change.  If it still holds when the time
-    is over, it is sent.
+    is over, it is sent.  A silence also ends when its alert has been gone for 5 minutes.
     """
     from indico_zodbrepl.monitor import take_snapshot
     from indico_zodbrepl.operations import operation, silences
@@ -41,23 +41,25 @@ def silence(
     if ended == (hours is not None):
         raise click.UsageError("give one of --hours and --end")
     if not reason.strip() and not dry_run:
-        raise click.UsageError("--reason TEXT is required: whoever sees the alert has to know why")
-    found = silences.named(take_snapshot(app.cluster).warnings, alert)
-    hours = hours or 0.0
-    if not ended:
+        raise click.UsageError("--reason TEXT is required. Other operators need the reason.")
+    if ended:
+        active = silences.active(silences.read(app.cluster), now)
+        over = silences.silenced(active, alert)
+        click.echo(f"End the silence of: {over.level.upper()}: {over.alert_text}")
+        if not dry_run:
+            silences.end(app.cluster, [over], reason.strip(), operation.actor())
+    else:
+        found, hours = silences.named(take_snapshot(app.cluster).warnings, alert), hours or 0.0
         silences.check_hours(hours)
-    what = "End the silence of" if ended else f"Silence for {hours:g} hours"
-    click.echo(f"{what}: {found.level.upper()}: {found.text}")
+        click.echo(f"Silence for {hours:g} hours: {found.level.upper()}: {found.text}")
+        if not dry_run:
+            silences.silence(app.cluster, found, hours, reason.strip(), operation.actor(), now=now)
     if dry_run:
         click.echo(UNCHANGED)
-    elif ended:
-        silences.end(app.cluster, {silences.key_of(found)}, reason.strip(), operation.actor())
-    else:
-        silences.silence(app.cluster, found, hours, reason.strip(), operation.actor(), now=now)
 
 
 def _list(snapshot: Snapshot, active: dict[Key, Silence], now: float) -> None:
-    from indico_zodbrepl.operations.silences import key_of, name_of
+    from indico_zodbrepl.operations.silences import key_of, name_of, without_alert
 
     for each in snapshot.warnings:
         key = key_of(each)
@@ -66,3 +68,9 @@ def _list(snapshot: Snapshot, active: dict[Key, Silence], now: float) -> None:
             click.echo(f"          {active[key].text(now)}")
     if not snapshot.warnings:
         click.echo("There is no alert.")
+    gone = without_alert(active, snapshot.warnings)
+    if gone:
+        click.echo("Silences of alerts that are gone:")
+    for silence in gone:
+        click.echo(f"{name_of(silence.key)}  {silence.level.upper()}: {silence.alert_text}")
+        click.echo(f"          {silence.text(now)}")

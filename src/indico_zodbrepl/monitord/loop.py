@@ -132,7 +132,7 @@ class EventDetector:
                 self._watch.failover_after,
                 self._commands,
             )
-        silences = self._silences.now(snapshot.taken_at)
+        silences = self._silences.now(self._memory, snapshot)
         sent = to_send(self._memory, snapshot, silences, found)
         again = ended(self._memory, snapshot, silences)
         self.tell([*found, *again], [*sent, *again])

@@ -51,6 +51,7 @@ class Memory:
         saved: the primary's last transaction when saving was last possible.
         leads: the primary then, and its epoch.
         silenced: the present alerts that are silenced.
+        absent: since when the alert of each silence has been gone, by the silence's id.
         sent_state: the overall state that recipients know; None before the first.
         outage: the one that is not over, or of which the first save is awaited.
     """
@@ -70,6 +71,7 @@ class Memory:
     leads: tuple[str, int | None] | None = None
     outage: Ongoing | None = None
     silenced: set[AlertKey] = dataclasses.field(default_factory=set)
+    absent: dict[str, float] = dataclasses.field(default_factory=dict)
     sent_state: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -108,6 +110,7 @@ def from_json(values: Any) -> Memory:
             silenced={
                 (level, subject, text) for level, subject, text in values.get("silenced", ())
             },
+            absent={name: float(since) for name, since in values.get("absent", {}).items()},
             sent_state=values.get("sent_state"),
         )
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -6,6 +6,7 @@ Everything is shown, written and counted as always; only recipients get less.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 from indico_zodbrepl.cluster.model import Cluster
@@ -13,29 +14,92 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
-from indico_zodbrepl.operations.silences import Silence, active, key_of, read
+from indico_zodbrepl.monitord.notifiers import DeliveryError, Notifier
+from indico_zodbrepl.monitord.outage_records import ACTOR
+from indico_zodbrepl.operations.silences import Silence, active, end, key_of, read, without_alert
 from indico_zodbrepl.probing.answers import Level
 
 logger = logging.getLogger(__name__)
 
+GONE_AFTER = 300.0
+"""Seconds for which an alert must be gone before its silence ends.
+
+Longer than a restart or a lost connection, so an alert may come and go during a repair.  A failure
+after that is a new one, which somebody has to know.
+"""
+GONE = f"the alert has been gone for {GONE_AFTER / 60:g} minutes"
+
 
 class Silences:
-    """The silences of the journal.
+    """The silences of the journal, and the recipient that journals the end of some.
 
-    Threads: for one at a time.
+    Threads: ``now`` is for one at a time; ``deliver`` for a notifier.
     """
+
+    name = "silences"
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: tuple[Silence, ...] = ()
+        self._ended: dict[str, Silence] = {}
+        self._notifier: Notifier | None = None
 
-    def now(self, moment: float) -> dict[AlertKey, Silence]:
-        """Return the active silences; those known before if the journal can't be read."""
+    def now(self, memory: Memory, snapshot: Snapshot) -> dict[AlertKey, Silence]:
+        """Return the active silences; those known before if the journal can't be read.
+
+        Ends those whose alert is gone, at once; a notifier journals that.
+        """
         try:
             self._known = read(self._cluster)
         except OperatorError as error:
             logger.warning("the silences can't be read: %s: %s", error.notice, error.detail)
-        return active(self._known, moment)
+        known = (each for each in self._known if each.identifier not in self._ended)
+        found = active(known, snapshot.taken_at)
+        gone = outlived(memory, snapshot, found)
+        if gone:
+            self._ended |= {each.identifier: each for each in gone}
+            if self._notifier is None:
+                self._notifier = Notifier(self, _lost, give_up_after=math.inf)
+                self._notifier.start()
+            self._notifier.take(
+                [
+                    Event(snapshot.taken_at, Kind.WATCH, Weight.NOTICE, each.key[1], GONE)
+                    for each in gone
+                ]
+            )
+        return {key: each for key, each in found.items() if each not in gone}
+
+    def deliver(self, _events: Sequence[Event]) -> None:
+        """Journal the end of each silence that was ended here; see ``Recipient``."""
+        try:
+            end(self._cluster, tuple(self._ended.values()), GONE, ACTOR)
+        except OperatorError as error:
+            raise DeliveryError(f"{error.notice}: {error.detail}") from error
+
+
+def _lost(name: str, _events: Sequence[Event], reason: str) -> None:
+    logger.warning("%s: %s", name, reason)
+
+
+def outlived(
+    memory: Memory, snapshot: Snapshot, silences: Mapping[AlertKey, Silence]
+) -> list[Silence]:
+    """Return the silences whose alert has been gone for ``GONE_AFTER``; pure.
+
+    Updates ``memory``: since when it is gone.
+    """
+    now, before = snapshot.taken_at, memory.absent
+    if snapshot.state is State.UNKNOWN:
+        return []  # without an answer nobody knows which alerts are gone
+    memory.absent = {
+        each.identifier: min(before.get(each.identifier, now), now)
+        for each in without_alert(silences, snapshot.warnings)
+    }
+    return [
+        each
+        for each in silences.values()
+        if now - memory.absent.get(each.identifier, now) >= GONE_AFTER
+    ]
 
 
 def ended(memory: Memory, snapshot: Snapshot, silences: Mapping[AlertKey, Silence]) -> list[Event]:

@@ -1,8 +1,8 @@
 """Silences: somebody has acknowledged an alert, so it is not sent for a limited time.
 
-The journal holds them, so all hosts know them, and who, why and until when.  A silence ends
-automatically or by an entry of its own.  It covers one level, node and text, so a worse alert is
-sent.
+The journal holds them, so all hosts know them, and who, why and until when.  A silence ends at its
+time or by an entry of its own.  The monitor writes such an entry when the alert has been gone for
+some minutes.  A silence covers one level, node and text, so a worse alert is sent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -49,6 +49,14 @@ class Silence:
     reason: str
     began: float
     until: float
+
+    @property
+    def level(self) -> str:
+        return self.key[0]
+
+    @property
+    def alert_text(self) -> str:
+        return self.key[2]
 
     def left(self, now: float) -> str:
         """Return the time left, in whole minutes: ``1 h 20 min``."""
@@ -144,6 +152,27 @@ def named(alerts: Iterable[Alert], name: str) -> Alert:
     return found
 
 
+def silenced(active: Mapping[Key, Silence], name: str) -> Silence:
+    """Return the silence of the alert of a name, present or not.
+
+    Raises OperatorError (exit 2) if there is none.
+    """
+    found = next((each for key, each in active.items() if name_of(key) == name), None)
+    if found is None:
+        raise OperatorError(
+            f"the alert {name!r} is not silenced",
+            "its silence may have ended",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    return found
+
+
+def without_alert(active: Mapping[Key, Silence], alerts: Iterable[Alert]) -> list[Silence]:
+    """Return the silences whose alert is not present."""
+    present = {key_of(each) for each in alerts}
+    return [each for key, each in active.items() if key not in present]
+
+
 def check_hours(hours: float) -> None:
     """Raise OperatorError (exit 2) if a silence can't last that long."""
     if not 0 < hours <= MOST_HOURS:
@@ -174,13 +203,26 @@ def silence(
     return Silence(entry.identifier, key, actor, reason, entry.began, until)
 
 
-def end(cluster: Cluster, keys: Collection[Key], reason: str, actor: str) -> None:
-    """End the silences of alerts with one entry of the journal.  Raises OperatorError."""
-    ended = [each for each in read(cluster) if each.key in keys]
+def end(cluster: Cluster, ended: Iterable[Silence], reason: str, actor: str) -> None:
+    """End silences, and earlier ones of the same alerts, with one entry of the journal.
+
+    There is no entry if all have ended already.  Raises OperatorError.
+    """
+    known, ended = read(cluster), tuple(ended)
+    identifiers = [each.identifier for each in known]
+    found = [
+        known[index]
+        for each in ended
+        if each.identifier in identifiers
+        for index in range(identifiers.index(each.identifier) + 1)
+        if known[index].key == each.key
+    ]
+    if not found:
+        return
     told: dict[str, JsonValue] = {
-        "ends": [*(each.identifier for each in ended)],
-        "alerts": [*sorted({each.key[2] for each in ended})],
+        "ends": [*(each.identifier for each in found)],
+        "alerts": [*sorted({each.alert_text for each in found})],
     }
-    subjects = {each.key[1] for each in ended}
+    subjects = {each.key[1] for each in found}
     subject = subjects.pop() if len(subjects) == 1 else ""
     journal.note(cluster, END, subject or cluster.name, reason, actor, told=told)

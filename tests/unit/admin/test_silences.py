@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from chromium import NewTab
 from flask.testing import FlaskClient
 
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations import journal, silences
 from indico_zodbrepl.operations.silences import key_of, name_of
 
 ClientFor = Callable[[FlaskClient], FlaskClient]
 ALERT = situations.snapshot(**situations.SECONDARY_KILLED).warnings[0]
 PATH = f"/alerts/{name_of(key_of(ALERT))}/silence"
+END = f"/alerts/{name_of(key_of(ALERT))}/end"
 
 
 @pytest.fixture
@@ -69,9 +71,33 @@ def test_an_operator_silences_an_alert_which_stays_visible_with_name_reason_and_
         entry.plan.reason,
     )
     assert "Alert silenced: " in soup(client, "/journal").get_text()
-    assert 303 == send(client, PATH.replace("/silence", "/sound"))
+    assert 400 == send(client, END, reason=" ")
+    assert 303 == send(client, END, reason="it has arrived")
     assert "Silenced by" not in problems(client)
-    assert "silence-end" == journal.read(of)[0][1].plan.operation
+    end = journal.read(of)[0][1].plan
+    assert ("silence-end", "it has arrived") == (end.operation, end.reason)
+
+
+def test_what_is_not_silenced_cannot_be_ended(client: FlaskClient, of: Cluster) -> None:
+    assert 404 == send(client, END, reason="x")
+    assert [] == journal.read(of)[0]
+
+
+def test_a_silence_of_an_alert_that_is_gone_is_shown_and_can_be_ended(
+    make_client: Callable[..., FlaskClient], of: Cluster, viewer: ClientFor
+) -> None:
+    client = make_client()
+    silences.silence(of, ALERT, 2, "<b>disk</b> ordered", "anna", now=time.time())
+    shown = problems(viewer(client))
+    assert "Silences of alerts that are gone" in shown
+    assert ALERT.text in shown
+    assert "Silenced by anna , 2 h 0 min left: <b>disk</b> ordered" in shown
+    assert PATH in [link["href"] for link in soup(client, "/").select("#problems a")]
+    assert [END] == [form["action"] for form in soup(client, PATH).select("form.confirm")]
+    assert 404 == send(client, PATH, hours="1", reason="x")
+    assert 303 == send(client, END, reason="repaired")
+    assert "" == problems(client)
+    assert 404 == client.get(PATH).status_code
 
 
 @pytest.mark.parametrize(
@@ -96,7 +122,7 @@ def test_viewers_and_foreign_forms_silence_nothing(
 ) -> None:
     fields = {"hours": "1", "reason": "x"}
     assert 403 == send(viewer(client), PATH, **fields)
-    assert 403 == send(viewer(client), PATH.replace("/silence", "/sound"))
+    assert 403 == send(viewer(client), END, reason="x")
     client.environ_base.pop("HTTP_X_CSRFTOKEN")
     assert 400 == client.post(PATH, data=fields).status_code
     assert [] == journal.read(of)[0]
@@ -111,6 +137,20 @@ def test_the_page_that_silences_fits_and_can_be_read(
 ) -> None:
     assert 303 == send(client, PATH, hours="1.5", reason="disk ordered")
     address = serve_client(client)
+    tab = new_tab()
+    for path in (PATH, "/"):
+        tab.open(address + path)
+        looks.check_at(tab, path, (1280, 390))
+
+
+def test_the_page_of_a_silence_whose_alert_is_gone_fits_and_can_be_read(
+    new_tab: NewTab,
+    serve_client: Callable[[FlaskClient], str],
+    make_client: Callable[..., FlaskClient],
+    of: Cluster,
+) -> None:
+    silences.silence(of, ALERT, 2, "disk ordered", "anna", now=time.time())
+    address = serve_client(make_client())
     tab = new_tab()
     for path in (PATH, "/"):
         tab.open(address + path)

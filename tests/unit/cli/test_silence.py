@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from indico_zodbrepl.cli import main
 from indico_zodbrepl.cluster import load
-from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations import journal, silences
+from indico_zodbrepl.operations.silences import key_of, name_of
+from indico_zodbrepl.probing.answers import Alert, Level
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -62,6 +65,25 @@ def test_without_a_reason_or_a_bounded_time_nothing_is_silenced(
 ) -> None:
     name = re.findall(r"(?m)^([0-9a-f]{8})  ", call().stdout)[0]
     assert 2 == call(name, *arguments).exit_code
+    assert [] == journal.read(load(home / "etc" / "cluster.conf", home))[0]
+
+
+def test_a_silence_of_an_alert_that_is_gone_is_listed_and_can_be_ended(home: Path) -> None:
+    of = load(home / "etc" / "cluster.conf", home)
+    alert = Alert(Level.WARNING, "b", "secondary b is stopped", "", "")
+    name = name_of(key_of(alert))
+    silences.silence(of, alert, 2, "a disk", "anna", now=time.time())
+    listed = call().stdout.partition("Silences of alerts that are gone:\n")[2]
+    assert listed.startswith(f"{name}  WARNING: secondary b is stopped\n")
+    assert "silenced by anna for 2 h 0 min more: a disk" in listed
+    assert 2 == call(name, "--hours", "1", "--reason", "x").exit_code
+    assert 0 == call(name, "--end", "--reason", "repaired").exit_code
+    assert "silenced" not in call().stdout.lower()
+
+
+def test_an_alert_that_is_not_silenced_cannot_be_ended(home: Path) -> None:
+    name = re.findall(r"(?m)^([0-9a-f]{8})  ", call().stdout)[0]
+    assert 2 == call(name, "--end", "--reason", "over").exit_code
     assert [] == journal.read(load(home / "etc" / "cluster.conf", home))[0]
 
 

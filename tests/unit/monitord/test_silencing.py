@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from situations import (
     HEALTHY,
     PRIMARY_KILLED,
     SECONDARY_KILLED,
+    UNKNOWN,
     cluster,
     findings,
     snapshot,
@@ -28,7 +30,7 @@ from indico_zodbrepl.monitord.loop import EventDetector
 from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.operations import journal, operation, silences
 from indico_zodbrepl.operations.model import JsonValue, Plan
-from indico_zodbrepl.operations.operation import Outcome
+from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.silences import MOST_HOURS, active, key_of, name_of, named
 from indico_zodbrepl.probing.answers import Level
 
@@ -138,6 +140,62 @@ def test_a_critical_alert_can_be_silenced_but_the_state_down_is_sent(watching: W
     assert sent.startswith("DOWN: Nothing can be saved")
 
 
+def ends(of: Cluster) -> list[Operation]:
+    """Return the ends of silences in the journal."""
+    return [each for each in journal.read(of)[0] if each.plan.operation == silences.END]
+
+
+def test_a_silence_ends_when_its_alert_has_been_gone_for_five_minutes(watching: Watching) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 72, **SECONDARY_KILLED)
+    watching.at(3, **SECONDARY_KILLED)
+    watching.at(4, **HEALTHY)
+    watching.restart()
+    watching.at(303, **HEALTHY)
+    assert [] == ends(watching.cluster)
+    watching.at(305, **HEALTHY)
+    deadline = time.monotonic() + 10
+    while not ends(watching.cluster):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (entry,) = ends(watching.cluster)
+    assert ("monitor", "the alert has been gone for 5 minutes") == (entry.actor, entry.plan.reason)
+    assert {} == active(silences.read(watching.cluster), NOW + 306)
+    assert "secondary b is stopped" in watching.at(306, **SECONDARY_KILLED)
+
+
+def test_a_silence_lasts_while_its_alert_comes_and_goes_or_nothing_can_be_probed(
+    watching: Watching,
+) -> None:
+    watching.at(1, **SECONDARY_KILLED)
+    watching.silence_all(2, 72, **SECONDARY_KILLED)
+    for second in range(10, 2000, 250):
+        watching.at(second, **HEALTHY)
+        watching.at(second + 240, **SECONDARY_KILLED)
+    watching.at(2010, **UNKNOWN)
+    watching.at(2400, **UNKNOWN)
+    watching.at(2401, **HEALTHY)
+    assert "secondary b is stopped" not in watching.at(2410, **SECONDARY_KILLED)
+    assert [] == ends(watching.cluster)
+
+
+def test_a_silence_ends_although_the_journal_cannot_be_written(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        tried.set()
+        raise OperatorError("the journal can't be written", "no space left")
+
+    watching.silence_all(2, 72, **SECONDARY_KILLED)
+    monkeypatch.setattr(journal, "note", fail)
+    watching.at(4, **HEALTHY)
+    watching.at(305, **HEALTHY)
+    assert tried.wait(10)
+    assert "secondary b is stopped" in watching.at(306, **SECONDARY_KILLED)
+
+
 def test_recipients_of_a_worse_state_hear_that_it_is_over_although_the_rest_is_silenced(
     watching: Watching,
 ) -> None:
@@ -175,7 +233,8 @@ def test_a_silence_that_somebody_ends_is_over_at_once(watching: Watching) -> Non
     watching.silence_all(2, 1, **SECONDARY_KILLED)
     assert [] == watching.at(3, **SECONDARY_KILLED)
     alert = next(each for each in snapshot(**SECONDARY_KILLED).warnings if each.subject == "b")
-    silences.end(watching.cluster, {key_of(alert)}, "repaired after all", "ben")
+    made = active(silences.read(watching.cluster), NOW + 3)[key_of(alert)]
+    silences.end(watching.cluster, [made], "repaired after all", "ben")
     assert ["secondary b is stopped"] == watching.at(4, **SECONDARY_KILLED)
 
 
@@ -243,13 +302,18 @@ def test_an_end_counts_although_the_clock_of_its_host_is_behind(tmp_path: Path) 
     assert {KEY} == active(silences.read(of), NOW + 1).keys()
 
 
-def test_an_end_ends_earlier_silences_of_its_alert_too(tmp_path: Path) -> None:
+def test_an_end_ends_earlier_silences_of_its_alert_and_no_later_one(tmp_path: Path) -> None:
     of = cluster(var_directory=tmp_path)
     keep(of, silences.SILENCE, NOW - 2, **ABOUT, until_at=NOW + 7200)
     keep(of, silences.SILENCE, NOW - 1, **ABOUT, until_at=NOW + 3600)
     keep(of, silences.SILENCE, NOW, **{**ABOUT, "text": "y"}, until_at=NOW + 3600)
-    silences.end(of, {KEY}, "repaired", "ben")
-    assert {("warning", "b", "y")} == active(silences.read(of), NOW + 1).keys()
+    found = active(silences.read(of), NOW + 1)
+    keep(of, silences.SILENCE, NOW + 1, **ABOUT, until_at=NOW + 3600)
+    silences.end(of, [found[KEY]], "repaired", "ben")
+    left = active(silences.read(of), NOW + 2)
+    assert {("warning", "b", "y"), KEY} == left.keys()
+    silences.end(of, left.values(), "repaired", "ben")
+    assert {} == active(silences.read(of), NOW + 2)
 
 
 def test_only_lines_about_silences_are_decoded_and_only_after_the_journal_has_changed(
@@ -262,7 +326,7 @@ def test_only_lines_about_silences_are_decoded_and_only_after_the_journal_has_ch
     decoded: list[Any] = []
     real = operation.operation_from_json
 
-    def decode(line: Any) -> operation.Operation:
+    def decode(line: Any) -> Operation:
         decoded.append(line)
         return real(line)
 
