@@ -262,6 +262,7 @@ MAY_MAKE_THREADS = {
     "host/part_file.py": "writing and syncing a copy while its next part arrives",
     "host/remote": "the calls of an agent, and what it does unasked",
     "monitor/watcher.py": "the loop of the monitor",
+    "monitord/loop.py": "the end of a file on a disk that may hang, when the monitor stops",
     "monitord/notifiers.py": "one for each hook",
     "monitord/program.py": "the server of metrics",
     "monitord/verifier.py": "comparisons that take minutes, one at a time",
