@@ -37,7 +37,7 @@ from stage import Stage  # noqa: E402
 from three import PATIENCE  # noqa: E402
 
 SHOWN = 20
-"""Anomalies, and transactions of each, that are printed; files have all of them."""
+"""Failures, and transactions of an anomaly, that are printed; a file has all failures."""
 COLUMNS = (
     *("backend", "synchronous", "seed", "minutes", "faults", "transactions", "acknowledged"),
     *("refused", "unknown_kept", "unknown_gone", "excused", "terms", "healthy", "anomalies"),
@@ -95,6 +95,7 @@ def main() -> None:
                 file.write(json.dumps(result) + "\n")
         if verdict.failures:
             print_failures(verdict, history)
+            (Path(folder) / "logs/failures").write_text("\n".join(verdict.failures) + "\n")
             print_logs(Path(folder), given.seed)
     sys.exit(1 if verdict.failures else 0)
 

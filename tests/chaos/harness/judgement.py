@@ -61,8 +61,8 @@ class Verdict:
 
     @property
     def failures(self) -> list[str]:
-        """Return why the run failed, a line each; empty if it passed.  Pure."""
-        found = [str(each) for each in self.anomalies]
+        """Return why the run failed, a line each, anomalies last; empty if it passed.  Pure."""
+        found = []
         if self.healthy is None:
             found.append(f"the cluster was not healthy within {PATIENCE_SECONDS:.0f} s")
         elif self.healthy > HEALTHY_SECONDS:
@@ -70,7 +70,7 @@ class Verdict:
         if not self.same:
             found.append("the nodes do not have the same data")
         found += [f"no transaction of client {each} was acknowledged" for each in self.idle]
-        return [*found, *self.grown]
+        return [*found, *self.grown, *map(str, self.anomalies)]
 
     def figures(self) -> dict[str, Any]:
         """Return the figures for a table.  Pure."""
