@@ -30,6 +30,7 @@ SMALL = "h3"
 """The host whose member has a small disk."""
 DISK = "170m"
 FILL_BYTES = 1_000_000
+SMALL_QUOTA = 20_000_000
 
 
 class Faulty(Elected):
@@ -61,6 +62,34 @@ class Faulty(Elected):
         command = (str(HOME / "bin/supervisorctl"), "-c")
         conf = str(self.lab.srv / "var/etc/supervisord.conf")
         self.lab[host].run(*command, conf, verb, "etcd", check=False)
+
+    def set_quota(self, host: str, size: int) -> None:
+        """Restart the member of a host with another quota, in bytes, until the next ``up``."""
+        path = self.lab.srv / "var/etc/etcd.json"
+        change = f's/"quota-backend-bytes": [0-9]*/"quota-backend-bytes": {size}/'
+        self.lab[host].run("sed", "-i", change, str(path))
+        assert f'"quota-backend-bytes": {size}' in self.lab[host].run("cat", str(path)).stdout
+        self.member(host, "restart")
+
+    def follow_guide(self, host: str, title: str) -> None:
+        """Run the commands of a section of docs/how-to/etcd.md, with its environment of etcdctl."""
+        guide = (HOME / "docs/how-to/etcd.md").read_text()
+        section = guide.partition(f"{title}\n")[2].partition("\n## ")[0]
+        commands = [line for line in section.splitlines() if line.startswith("    ")]
+        assert commands, title
+        tls = self.lab.srv / "var/tls"
+        self.lab[host].run(
+            *("sh", "-ec", "\n".join(commands)),
+            environ={
+                "ETCDCTL_API": "3",
+                "ETCDCTL_CACERT": str(tls / "ca.pem"),
+                "ETCDCTL_CERT": str(tls / "host.pem"),
+                "ETCDCTL_KEY": str(tls / "host.pem"),
+                "ETCDCTL_ENDPOINTS": ",".join(
+                    f"https://{each.address}:{CLIENT_PORT}" for each in self.lab
+                ),
+            },
+        )
 
     def pid_of_member(self, host: str) -> str:
         found = self.lab[host].run("pgrep", "-f", "etcd.json", check=False).stdout.split()
@@ -133,6 +162,24 @@ def test_a_full_quota_stops_writes_until_the_alarm_is_cleared(three: Faulty) -> 
         assert len(writer.acknowledged) == count
         three.explains("h2", "etcd refuses writes: its database is full", "docs/how-to/etcd.md")
         three.etcdctl("h1", "alarm", "disarm")
+
+
+def test_a_quota_that_other_data_used_up_is_repaired_as_the_guide_says(three: Faulty) -> None:
+    """With a small quota, so that little data is enough."""
+    for host in HOSTS:
+        three.set_quota(host, SMALL_QUOTA)
+    with same_leader(three, 8_000_000) as writer:
+        for number in range(2 * SMALL_QUOTA // FILL_BYTES):
+            done = three.etcdctl("h1", "put", f"/others/{number}", text="x" * FILL_BYTES)
+        assert "database space exceeded" in done.stderr
+        three.explains("h2", "etcd refuses writes: its database is full", "docs/how-to/etcd.md")
+        count = len(writer.acknowledged)
+        time.sleep(LEASE)
+        assert len(writer.acknowledged) == count
+        three.etcdctl("h1", "del", "--prefix", "/others/")
+        three.follow_guide("h1", "## A full database")
+    for host in HOSTS:
+        three.zodbrepl(host, "up", "--this-host")
 
 
 def test_a_full_disk_of_one_member_stops_nothing(three: Faulty) -> None:

@@ -274,7 +274,7 @@ def test_a_page_of_the_journal_needs_no_snapshot(client: FlaskClient, of: Cluste
     begun = dataclasses.replace(past.failover(Path("/x")), outcome=Outcome.RUNNING, ended=None)
     past.keep(of, begun)
     site = client.application.extensions["zodbrepl"]
-    site.watcher.latest = lambda: None
+    site.watcher.latest = lambda **_patience: None
     for path in ("/journal", f"/journal/{begun.identifier}"):
         assert begun.plan.reason in text_of(soup(client, path))
 

@@ -10,14 +10,20 @@ const TYPED_INTO = "input, select, textarea, [contenteditable]";
 const dialog = document.getElementById("keys");
 const on = document.getElementById("keys-on");
 const opener = document.getElementById("show-keys");
+const closer = document.getElementById("close-keys");
 let gone = -Infinity;
+
+function show() {
+  dialog.showModal();
+  closer.focus();
+}
 
 function follow(key, at) {
   const link = document.querySelector(`a[data-key="${CSS.escape(key)}"]`);
   if (at - gone < PATIENCE && link !== null) {
     link.click();
   } else if (key === "?") {
-    dialog.showModal();
+    show();
   } else if (key === "p") {
     document.getElementById("pause")?.click();
   }
@@ -36,5 +42,5 @@ document.addEventListener("keydown", event => {
 on.checked = kept(NAME) !== OFF;
 on.addEventListener("change", () => keep(NAME, on.checked ? null : OFF));
 opener.hidden = false;
-opener.addEventListener("click", () => dialog.showModal());
-document.getElementById("close-keys").addEventListener("click", () => dialog.close());
+opener.addEventListener("click", show);
+closer.addEventListener("click", () => dialog.close());
