@@ -27,6 +27,7 @@ from indico_zodbrepl.host import history
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.monitor.shared import Source
 from indico_zodbrepl.monitor.snapshot import State
+from indico_zodbrepl.operations import journal
 
 
 class Receiver(http.server.HTTPServer):
@@ -244,7 +245,10 @@ def test_an_outage_lasts_from_the_last_save_before_a_failover_to_the_first_one_a
     assert found["noticed"]
     assert stopped - 3 < found["last_save_at"] <= stopped + 0.1
     assert stopped + 6 < found["first_save_at"] <= resumed
-    wait_until(lambda: last_entry(cluster).plan.operation == "outage", "its entry in the journal")
+    wait_until(
+        lambda: journal.read(cluster.cluster)[0][-1].plan.operation == "outage",
+        "its entry in the journal",
+    )
     shown = json.loads(succeed(cluster, "journal", failover.identifier, "--json"))
     assert found["no_save_seconds"] == shown["outage"]["no_save_seconds"]
     assert 6 < found["no_save_seconds"]
