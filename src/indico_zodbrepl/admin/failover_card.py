@@ -1,4 +1,4 @@
-"""What an operator needs to decide about a planned failover, on one screen.  Pure."""
+"""Facts for the decision about a planned failover, on one screen.  Pure."""
 
 from __future__ import annotations
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flask_babel import gettext
 from flask_babel import lazy_gettext as _
+from flask_babel.speaklater import LazyString
 from flask_wtf import FlaskForm
 from wtforms import (
     BooleanField,
@@ -66,6 +68,12 @@ def _stripped(text: str | None) -> str:
     return (text or "").strip()
 
 
+def _reason(label: LazyString, missing: LazyString, **options: Any) -> Any:
+    """Return a field for a reason that must be given; ``missing`` is the error if it is not."""
+    required = [DataRequired(missing), Length(max=MOST_CHARACTERS)]
+    return StringField(label, required, [_stripped], **options)
+
+
 class Confirmation(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """A name typed as a confirmation, and the plan or operation that was shown.
 
@@ -92,31 +100,19 @@ class Confirmation(FlaskForm):  # type: ignore[misc]  # it has no annotations
 class Reasoned(Confirmation):
     """A confirmation with a reason for the journal."""
 
-    reason = StringField(
-        _("Reason, for the journal"),
-        [DataRequired(_("Give a reason for the journal.")), Length(max=MOST_CHARACTERS)],
-        [_stripped],
-    )
+    reason = _reason(_("Reason, for the journal"), _("Give a reason for the journal."))
 
 
 class DecisionForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """A decision about lost transactions."""
 
-    reason = StringField(
-        _("Decision and reason, for the journal"),
-        [DataRequired(_("Say what you decided, and why.")), Length(max=MOST_CHARACTERS)],
-        [_stripped],
-    )
+    reason = _reason(_("Decision and reason, for the journal"), _("Say what you decided, and why."))
 
 
 class PauseForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """Why the automatic failover is paused."""
 
-    reason = StringField(
-        _("Reason, for all who find it paused"),
-        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
-        [_stripped],
-    )
+    reason = _reason(_("Reason, for all who find it paused"), _("Give a reason."))
 
 
 class SilenceForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
@@ -130,22 +126,13 @@ class SilenceForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
         ],
         default=4,
     )
-    reason = StringField(
-        _("Reason, for all who see the alert"),
-        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
-        [_stripped],
-    )
+    reason = _reason(_("Reason, for all who see the alert"), _("Give a reason."))
 
 
 class SilenceEndForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """Why a silence is ended."""
 
-    reason = StringField(
-        _("Reason, for the journal"),
-        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
-        [_stripped],
-        id="end-reason",
-    )
+    reason = _reason(_("Reason, for the journal"), _("Give a reason."), id="end-reason")
 
 
 class StatisticsForm(FlaskForm):  # type: ignore[misc]  # it has no annotations

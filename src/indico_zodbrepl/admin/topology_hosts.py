@@ -39,7 +39,7 @@ from indico_zodbrepl.monitor.rules.facts import RUNNING
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 
 TITLE_WIDTH = 184
-"""Of the texts about a host, at its left."""
+"""Width of the column of texts about a host, on its left."""
 HOST_GAP = 14
 PORT_OUT, PORT_IN, PORT_INDICO = -12, -3, 10
 """Where arrows touch a tall box, from its middle: to a follower, from an upstream, of Indico."""

@@ -80,7 +80,7 @@ RESOLUTIONS = (FINE, MEDIUM, COARSE)
 
 @dataclasses.dataclass
 class Figure:
-    """What was measured of a series in one slot.
+    """The measurements of a series in one slot.
 
     Attributes:
         weight: of the measurements so far; 0.0 if none had a result.

@@ -252,7 +252,7 @@ class HistoryAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
-    """What a process of an Indico instance has counted since it was started.
+    """Counts of a process of an Indico instance since it was started.
 
     Attributes:
         requests: answers, without those to health probes.

@@ -15,6 +15,13 @@ from indico_zodbrepl.cluster.programs import Admin
 def served(page: Any, admin: Admin) -> Iterator[str]:
     """The page at a free port, by waitress; its address."""
     server = app.listen(page, admin)
+    with running(server):
+        yield f"http://127.0.0.1:{server.effective_port}/"
+
+
+@contextlib.contextmanager
+def running(server: Any) -> Iterator[None]:
+    """Let a server of waitress run in a thread, and close it."""
     over = threading.Event()
 
     def run() -> None:
@@ -24,7 +31,7 @@ def served(page: Any, admin: Admin) -> Iterator[str]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.effective_port}/"
+        yield
     finally:
         over.set()
         thread.join()

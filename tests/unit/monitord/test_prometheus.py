@@ -7,17 +7,16 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from served_page import running
 from situations import HEALTHY, PRIMARY_KILLED, cluster, findings, snapshot
 
 from indico_zodbrepl.cli import COMMANDS
@@ -247,29 +246,6 @@ def test_each_alert_fires_when_it_should_and_none_fires_for_a_healthy_cluster(
         assert 0 == done.returncode, done.stdout + done.stderr
 
 
-@contextlib.contextmanager
-def served(app: Any) -> Iterator[int]:
-    """Serve a WSGI application as the monitor does; yield its port."""
-    server = http_server.listen(app, "127.0.0.1", 0, threads=2)
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.is_set():
-            server.asyncore.loop(timeout=0.1, map=server._map, count=1, use_poll=True)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield server.effective_port
-    finally:
-        over.set()
-        thread.join()
-        server.task_dispatcher.shutdown()
-        for channel in list(server.active_channels.values()):
-            channel.handle_close()
-        server.close()
-
-
 class Prometheus:
     """A real Prometheus with the shipped rules and scrape configuration."""
 
@@ -325,7 +301,9 @@ def test_a_real_prometheus_scrapes_the_monitor_evaluates_the_rules_and_answers_t
     detector: EventDetector, tmp_path: Path
 ) -> None:
     see(detector, **HEALTHY)
-    with served(application(detector)) as port, contextlib.ExitStack() as stack:
+    server = http_server.listen(application(detector), "127.0.0.1", 0, threads=2)
+    port = server.effective_port
+    with running(server), contextlib.ExitStack() as stack:
         prometheus = Prometheus(tmp_path, port)
         stack.callback(prometheus.stop)
         prometheus.wait_for("zodbrepl_state == 0")
