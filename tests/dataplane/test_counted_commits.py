@@ -2,7 +2,6 @@
 import contextlib
 
 import pytest
-import ZODB.config
 from transaction import TransactionManager
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError
@@ -10,19 +9,8 @@ from ZODB.POSException import ConflictError
 from indico_zodbrepl.dataplane.client.commits import BOUNDS
 from indico_zodbrepl.dataplane.client.status import storage_status
 
+from sqlite_storages import open_sqlite
 from zeo_servers import ZEOServer, make_database, open_client
-
-SQLITE = '''\
-%%import relstorage
-%%import indico_zodbrepl.dataplane
-<indicostorage>
-  <relstorage>
-    <sqlite3>
-      data-dir %s
-    </sqlite3>
-  </relstorage>
-</indicostorage>
-'''
 
 
 @pytest.fixture(params=['zeo', 'sqlite'])
@@ -33,7 +21,7 @@ def db(request, processes, tmpdir):
         server.start()
         storage = open_client([server])
     else:
-        storage = ZODB.config.storageFromString(SQLITE % tmpdir.join('data'))
+        storage = open_sqlite(tmpdir.join('data'))
     with contextlib.closing(DB(storage)) as db:
         yield db
 

@@ -4,27 +4,16 @@ import threading
 import time
 
 import pytest
-import ZODB.config
 from ZODB.DB import DB
 from ZODB.POSException import POSKeyError
 
 from indico_zodbrepl.dataplane.client.status import storage_status
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 
+from sqlite_storages import open_sqlite
 from zeo_servers import ZEOServer, make_database, open_client
 
 FROZEN = 0.5  # seconds
-SQLITE = '''\
-%%import relstorage
-%%import indico_zodbrepl.dataplane
-<indicostorage>
-  <relstorage>
-    <sqlite3>
-      data-dir %s
-    </sqlite3>
-  </relstorage>
-</indicostorage>
-'''
 
 
 @pytest.fixture
@@ -60,7 +49,7 @@ def test_a_call_that_fails_is_counted(server):
 
 
 def test_calls_of_all_connections_are_counted_together(tmpdir):
-    with contextlib.closing(ZODB.config.storageFromString(SQLITE % tmpdir)) as storage:
+    with contextlib.closing(open_sqlite(tmpdir)) as storage:
         with contextlib.closing(storage.new_instance()) as other:
             before = storage.calls.figures()['count']
             other.poll_invalidations()
