@@ -13,14 +13,14 @@ demo-hosts:
 test:
 	@trap : INT; ./bootstrap && tests/run
 
-# Three minutes of random faults on three hosts for each family of storages; about 15 minutes.
+# Three minutes of random faults on three hosts for each family of storages; about 12 minutes.
 test-chaos:
 	@trap : INT; ./bootstrap && tests/run --exhaustive chaos
 
-# Operations killed at every step, and repeats of what `make test` covers.
+# Operations killed at every step, and repeats of what `make test` covers, in all suites or SUITES.
 test-rest:
-	@trap : INT; ./bootstrap && tests/run --exhaustive unit integration dataplane scenarios base \
-		bulkloader patches hosts
+	@trap : INT; ./bootstrap && tests/run --exhaustive $(or $(SUITES),unit integration dataplane \
+		scenarios base bulkloader patches hosts)
 
 test-all: test test-chaos test-rest
 

@@ -49,10 +49,14 @@ def test_page_and_journal_tell_of_an_automatic_failover(demo: Demo, new_tab: New
     seen(narrow, "automatic 1 healthy narrow")
     former = leave_the_page_s_host(demo)
     lost = HOSTS[former]
+    times = people.Times()
     demo.cli("kill", lost)
+    times.begin()
     people.wait_in_tab(tab, lambda: primary(demo) not in (None, former), "another node takes over")
+    times.note("another node leads, as the command line says")
     successor = primary(demo)
     says(tab, f"{successor} is primary")
+    times.note("the overview names the new primary")
     says(narrow, f"{successor} is primary")
     seen(tab, "automatic 2 replaced")
     seen(narrow, "automatic 2 replaced narrow")
@@ -62,10 +66,13 @@ def test_page_and_journal_tell_of_an_automatic_failover(demo: Demo, new_tab: New
     expect(main(tab)).to_contain_text("automation")
     seen(tab, "automatic 3 journal")
     demo.cli("start", lost, code=None)
+    times.begin()
     tab.open(f"{demo.address('Admin page')}/")
     people.wait_in_tab(tab, lambda: follows(demo, former), "the former primary follows")
     says(tab, "healthy")
+    times.note("the former primary follows, and the overview says that the cluster is healthy")
     seen(tab, "automatic 4 whole again")
+    times.keep("replaced-host")
 
 
 def follows(demo: Demo, name: str) -> bool:

@@ -26,3 +26,11 @@ def test_what_grows_beyond_that_is_named(what: str, value: int) -> None:
     usage = dataclasses.replace(BEFORE["h1"]["server"], **{what: value})
     (said,) = grown(BEFORE, {"h2": {"server": usage}})
     assert said.startswith(f"h2: server uses {value} {what}")
+
+
+def test_etcd_may_keep_the_threads_that_waited_for_a_slow_disk() -> None:
+    before = {"h1": {"etcd": Usage(1, 60_000, 11, 40, 20)}}
+    after = {"h1": {"etcd": Usage(1, 60_000, 47, 40, 20)}}
+    assert [] == list(grown(before, after))
+    after = {"h1": {"etcd": Usage(1, 60_000, 120, 40, 20)}}
+    assert ["h1: etcd uses 120 threads, 11 at the beginning"] == list(grown(before, after))

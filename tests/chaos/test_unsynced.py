@@ -202,3 +202,22 @@ def test_a_part_that_failed_stays_lost_if_not_all_of_it_is_written_again(folder:
     folder.sync("data")
     assert 1 == folder.log.lose()
     assert {"data": "one "} == folder.content
+
+
+def test_only_a_synchronisation_of_what_has_changed_writes_something(folder: Folder) -> None:
+    def writes(name: str) -> bool:
+        return folder.log.has((folder.path / name).stat().st_ino)
+
+    for name in ("one", "two"):
+        folder.write(name, "text")
+    folder.sync("one")
+    assert not writes("one")
+    assert writes("two"), "its content"
+    folder.rename("two", "three")
+    assert writes("one"), "the journal of names"
+    folder.sync("three")
+    assert not writes("three")
+    folder.write("one", "more")
+    folder.now += AGE_SECONDS + 1
+    folder.write("three", "more")
+    assert not writes("one"), "the kernel has written it"

@@ -45,19 +45,26 @@ class MariaDBServer(object):
     Args:
         folder: a py.path.local with room for a unix socket's path.
         processes: the `Processes` that end it.
+        original: a server that does not run; this one has its data and is read-only.
     """
 
-    def __init__(self, folder, processes):
+    def __init__(self, folder, processes, original=None):
         self.folder = folder
         self.port, = free_ports(1)
         options = folder.join('my.cnf')
         options.write(OPTIONS.format(folder=folder, port=self.port))
         folder.mkdir('tmp')
         user = getpass.getuser()
-        subprocess.check_output(
-            [program('mariadb-install-db'), '--no-defaults', '--datadir=%s' % folder.join('data'),
-             '--tmpdir=%s' % folder.join('tmp'), '--skip-test-db',
-             '--auth-root-authentication-method=socket', '--auth-root-socket-user=%s' % user, '--user=%s' % user], stderr=subprocess.STDOUT)
+        if original is None:
+            subprocess.check_output([
+                program('mariadb-install-db'), '--no-defaults',
+                '--datadir=%s' % folder.join('data'), '--tmpdir=%s' % folder.join('tmp'),
+                '--skip-test-db', '--auth-root-authentication-method=socket',
+                '--auth-root-socket-user=%s' % user, '--user=%s' % user],
+                stderr=subprocess.STDOUT)
+        else:
+            original.folder.join('data').copy(folder.join('data'), mode=True)
+            options.write('read-only=1\n', mode='a')
         self._processes = processes
         self._command = [program('mariadbd'), '--defaults-file=%s' % options, '--user=%s' % user]
         self.restart()

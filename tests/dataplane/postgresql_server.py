@@ -35,17 +35,23 @@ class PostgreSQLServer(object):
 
     Args:
         processes: the `Processes` that end it.
+        original: a server that does not run; this one has its data and is read-only.
     """
 
-    def __init__(self, processes):
+    def __init__(self, processes, original=None):
         # Not below the tests' own folder, which is for their user alone.
         self._folder = tempfile.mkdtemp(prefix='zodbrepl-postgresql-')
         user = pwd.getpwnam(USER)
         os.chown(self._folder, user.pw_uid, user.pw_gid)
         self.port, = free_ports(1)
-        subprocess.check_output(
-            self._as_user(program('initdb'), '--auth=trust', '--no-sync', '-D', self._folder),
-            stderr=subprocess.STDOUT, cwd='/')
+        self._options = ()
+        if original is None:
+            subprocess.check_output(
+                self._as_user(program('initdb'), '--auth=trust', '--no-sync', '-D', self._folder),
+                stderr=subprocess.STDOUT, cwd='/')
+        else:
+            subprocess.check_output(['cp', '-a', original._folder + '/.', self._folder])
+            self._options = '-c', 'default_transaction_read_only=on'
         self._processes = processes
         self.restart()
 
@@ -54,7 +60,7 @@ class PostgreSQLServer(object):
         self._process = self._processes.start(
             self._as_user(program('postgres'), '-D', self._folder, '-p', str(self.port),
                           '-c', 'listen_addresses=127.0.0.1',
-                          '-c', 'unix_socket_directories='), 'postgresql', self.port)
+                          '-c', 'unix_socket_directories=', *self._options), 'postgresql', self.port)
         wait_for(self._is_ready, 'the server at port %d' % self.port)
 
     def _is_ready(self):

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import transaction
+import ZODB.blob
 import ZODB.config
 from persistent.mapping import PersistentMapping
 from ZEO.Exceptions import ClientDisconnected
@@ -186,6 +187,23 @@ def test_a_server_that_cuts_its_connections_is_found_again(db, server):
     connection.close()
     put(db, 7)
     assert 7 == get(db)
+
+
+def test_content_that_a_loss_of_power_has_emptied_is_fetched_again(server, tmpdir):
+    cached = CONFIGURATION.replace(
+        'commit-lock-timeout 5',
+        'blob-dir %s\n    shared-blob-dir false' % tmpdir.join('blobs')) % server.section('zodb')
+    for number in range(2):
+        with contextlib.closing(DB(ZODB.config.storageFromString(cached))) as db:
+            with db.transaction() as connection:
+                if not number:
+                    connection.root()['file'] = ZODB.blob.Blob('content')
+            with db.transaction() as connection:
+                with connection.root()['file'].open() as content:
+                    assert 'content' == content.read()
+        for path in tmpdir.join('blobs').visit('*.blob'):
+            path.chmod(0o600)
+            path.write('')
 
 
 @pytest.mark.parametrize('keep_history', ['true', 'false'])

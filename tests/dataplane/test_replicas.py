@@ -9,11 +9,13 @@ import ZODB.config
 from relstorage.adapters.interfaces import ReplicaClosedException
 from relstorage.adapters.replica import ReplicaSelector
 
+from indico_zodbrepl.dataplane.client import lost_transactions
 from indico_zodbrepl.dataplane.client import relstorage as module
 from indico_zodbrepl.dataplane.client.relstorage import Only, Replicas
 from indico_zodbrepl.dataplane.client.views import SQLView
 
-from processes import PATIENCE
+from fake_clock import Clock
+from processes import PATIENCE, wait_for
 
 VIEWS = 'indico_zodbrepl.dataplane.client.views'
 TIMEOUT = 5
@@ -32,18 +34,11 @@ FROZEN = '''\
 '''
 
 
-class Clock(object):
-
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(module, 'monotonic', clock.monotonic)
+    for each in (module, lost_transactions):
+        monkeypatch.setattr(each, 'monotonic', clock.monotonic)
     return clock
 
 
@@ -146,6 +141,7 @@ class Adapter(object):
         self.broken, self.opened, self.closed = set(), [], []
         self.read_only = []
         self.while_opening, self.chosen = None, []
+        self.newest = {}
 
     def open(self, replica_selector=None, read_only=False):
         self.read_only.append(read_only)
@@ -159,7 +155,7 @@ class Adapter(object):
 
     def get_tid(self, cursor):
         cursor.execute('the last transaction')
-        return 1
+        return self.newest.get(cursor.replica, 1)
 
     def check_replica(self, connection, cursor):
         if connection.replica != self.replica_selector.current():
@@ -179,7 +175,7 @@ def adapter(file, monkeypatch, clock):
 
 @pytest.fixture
 def view(adapter):
-    return SQLView(adapter)
+    return SQLView(adapter, TIMEOUT)
 
 
 def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypatch):
@@ -245,6 +241,73 @@ def test_readers_stay_while_the_look_retries_a_silent_server_that_was_left(view,
     assert ['b'] == adapter.chosen
     view.look()
     assert 'a' == adapter.ro_replica_selector.current()
+
+
+@pytest.fixture
+def late(file, adapter, clock):
+    """The view of a cluster that lost `a`: `b` is late, and `c` has what was seen."""
+    selector_of(file, 'a', 'b', 'c')
+    view = SQLView(adapter, TIMEOUT)
+    for each in (adapter.replica_selector, adapter.ro_replica_selector):
+        each.prefer('b')
+    adapter.database_type = 'postgresql'
+    adapter.newest.update(b=1, c=2)
+    view.newest.saw(2)
+    return view
+
+
+def test_readers_turn_to_a_follower_that_is_not_late_and_it_is_the_one_that_is_checked(
+        late, adapter):
+    late._find_the_newest()
+    assert 'c' == adapter.ro_replica_selector.current()
+    assert 'c' == late.look().server
+    assert 'c' == adapter.ro_replica_selector.current()
+
+
+def test_what_is_written_does_not_leave_a_primary_that_is_silent(late, adapter):
+    adapter.replica_selector.prefer('a')
+    late._find_the_newest()
+    assert ['c', 'a'] == [
+        adapter.ro_replica_selector.current(), adapter.replica_selector.current()]
+
+
+def test_a_look_at_a_server_that_was_left_meanwhile_moves_nobody(late, adapter):
+    late.look()
+    for each in (adapter.replica_selector, adapter.ro_replica_selector):
+        each.prefer('c')
+    late._ask()
+    assert 'c' == adapter.ro_replica_selector.current()
+
+
+@pytest.mark.parametrize('error', [ReplicaClosedException, ValueError])
+def test_a_follower_that_fails_in_a_search_is_passed_over_and_the_primary_is_not_asked(
+        late, adapter, monkeypatch, error):
+    def fail(cursor):
+        raise error('made up')
+    monkeypatch.setattr(adapter, 'get_tid', fail)
+    late._find_the_newest()
+    assert ['c'] == adapter.opened == adapter.closed
+    assert 'b' == adapter.ro_replica_selector.current()
+
+
+def test_searches_are_repeated_one_at_a_time_and_a_failure_ends_none(clock):
+    going, begun = threading.Event(), []
+
+    def search():
+        begun.append(clock.now)
+        going.wait(PATIENCE)
+        raise ValueError('made up')
+    newest = lost_transactions.NewestSeen(TIMEOUT, search)
+    newest.search()
+    newest.search()
+    wait_for(lambda: begun, 'the search')
+    going.set()
+    wait_for(lambda: not newest._searching, 'the end of the search')
+    newest.search()
+    assert [clock.now] == begun
+    clock.now += lost_transactions.SEARCH
+    newest.search()
+    wait_for(lambda: len(begun) == 2, 'the next search')
 
 
 def received(end):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ SMALL_QUOTA = 20_000_000
 
 class Faulty(Elected):
     """Three hosts; the member of etcd on ``SMALL`` has a disk of its own."""
+
+    generation = 1
 
     def mount(self) -> None:
         folder = self.lab.srv / "var/etcd"
@@ -64,7 +67,10 @@ class Faulty(Elected):
         self.lab[host].run(*command, conf, verb, "etcd", check=False)
 
     def set_quota(self, host: str, size: int) -> None:
-        """Restart the member of a host with another quota, in bytes, until the next ``up``."""
+        """Restart the member of a host with another quota, in bytes.
+
+        After the next ``up``, it has to be restarted again: ``up`` does not know of this start.
+        """
         path = self.lab.srv / "var/etc/etcd.json"
         change = f's/"quota-backend-bytes": [0-9]*/"quota-backend-bytes": {size}/'
         self.lab[host].run("sed", "-i", change, str(path))
@@ -95,16 +101,26 @@ class Faulty(Elected):
         found = self.lab[host].run("pgrep", "-f", "etcd.json", check=False).stdout.split()
         return found[0] if found else ""
 
+    def lose_data(self, *hosts: str) -> None:
+        """Kill members, whose data is gone when supervisor starts them again."""
+        for host in hosts:
+            self.member(host, "stop")
+        for host in hosts:
+            self.lab[host].run("rm", "-r", f"{self.lab.srv}/var/etcd/member")
+        for host in hosts:
+            self.member(host, "start")
+
     def rebuild(self, *hosts: str) -> None:
         """Found etcd again on some hosts, as docs/how-to/etcd.md says."""
+        self.generation += 1
         for each in self.lab:
             path = each.folder / "cluster.conf"
-            text = path.read_text()
-            path.write_text(text.replace("</etcd>", "generation 2\n</etcd>"))
+            text = re.sub(r"generation \d+\n", "", path.read_text())
+            path.write_text(text.replace("</etcd>", f"generation {self.generation}\n</etcd>"))
         for host in hosts:
             self.zodbrepl(host, "down", "--this-host")
             folder = self.lab.srv / "var"
-            self.lab[host].run("rm", "-r", f"{folder}/etcd/member", f"{folder}/etcd-founded")
+            self.lab[host].run("rm", "-rf", f"{folder}/etcd/member", f"{folder}/etcd-founded")
         for host in hosts:
             self.zodbrepl(host, "up", "--this-host", code=None)
 
@@ -173,6 +189,7 @@ def test_a_quota_that_other_data_used_up_is_repaired_as_the_guide_says(three: Fa
             done = three.etcdctl("h1", "put", f"/others/{number}", text="x" * FILL_BYTES)
         assert "database space exceeded" in done.stderr
         three.explains("h2", "etcd refuses writes: its database is full", "docs/how-to/etcd.md")
+        time.sleep(2 * LEASE)  # the last lease ends
         count = len(writer.acknowledged)
         time.sleep(LEASE)
         assert len(writer.acknowledged) == count
@@ -180,6 +197,7 @@ def test_a_quota_that_other_data_used_up_is_repaired_as_the_guide_says(three: Fa
         three.follow_guide("h1", "## A full database")
     for host in HOSTS:
         three.zodbrepl(host, "up", "--this-host")
+        three.member(host, "restart")
 
 
 def test_a_full_disk_of_one_member_stops_nothing(three: Faulty) -> None:
@@ -319,6 +337,44 @@ def restore_snapshot(three: Faulty) -> None:
     for host in HOSTS:
         three.lab[host].run("rm", "-r", f"{data}/member")
         three.lab[host].run("mv", str(three.lab.srv / "snapshot"), f"{data}/member")
+
+
+def test_the_data_of_two_members_lost_at_once_is_repaired_as_the_guide_says(three: Faulty) -> None:
+    before = three.see_leader("h1")
+    with Counted(three, "h2", 9_000_000) as writer:
+        three.lose_data("h1", "h2")
+        three.explains("h2", "etcd has no majority")
+        count = len(writer.acknowledged)
+        time.sleep(2 * LEASE)
+        assert len(writer.acknowledged) == count
+        three.rebuild(*HOSTS)
+        writer.see_more()
+    keeps_all(three, writer, before)
+
+
+def test_two_members_without_their_data_found_no_etcd_while_the_third_is_off(three: Faulty) -> None:
+    before = three.see_leader("h1")
+    with Counted(three, "h2", 10_000_000) as writer:
+        three.member("h3", "stop")
+        three.lose_data("h1", "h2")
+        assert not wait_until(lambda: serves(three, "h1"), time.monotonic() + 3 * LEASE)
+        log = three.lab["h1"].run("cat", str(three.lab.srv / "var/log/etcd.log")).stdout
+        assert "the data of etcd on this host is lost" in log
+        three.rebuild(*HOSTS)
+        writer.see_more()
+    keeps_all(three, writer, before)
+
+
+def serves(three: Faulty, host: str) -> bool:
+    """Return True if the member of a host is part of a majority."""
+    return three.etcdctl(host, "get", "anything").returncode == 0
+
+
+def keeps_all(three: Faulty, writer: Counted, before: dict[str, Any]) -> None:
+    """Check that a leader of no earlier epoch has all that was acknowledged."""
+    after = three.see_leader("h1")
+    assert after["epoch"] >= before["epoch"]
+    assert not set(writer.acknowledged) - served(three, "h2", after["node"])
 
 
 def test_without_a_leader_key_and_a_primary_the_status_names_the_command(three: Faulty) -> None:

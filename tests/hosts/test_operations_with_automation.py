@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from elected import LEASE, Elected
+from three import later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
@@ -78,3 +79,25 @@ def test_a_failover_by_hand_is_refused_while_the_leader_renews_its_lease(three: 
     before = three.see_leader("h1")
     refused = three.zodbrepl("h1", "failover", "--reason", "no", code=int(ExitCode.REFUSED))
     assert f"primary {before['node']} is running" in refused.stderr
+
+
+def test_a_restart_whose_operator_was_cut_off_is_continued_by_the_automation(
+    three: Elected,
+) -> None:
+    leader = three.see_leader("h1")["node"]
+    node = next(name for name in ("b", "c") if name != leader)
+    before = three.operation("h1").get("id")
+    command = three.popen("h1", "restart", node, "--reason", "new settings")
+
+    def has_begun() -> bool:
+        found = three.operation(three.lab[three.host_of(node)].name)
+        return before != found.get("id") and any(
+            step["progress"] == "begun" for step in found["steps"]
+        )
+
+    assert wait_until(has_begun, later())
+    command.kill()
+    command.wait()
+    assert "running" in three.outcomes("h1").values()
+    assert wait_until(lambda: "running" not in three.outcomes("h1").values(), later()), three.logs()
+    assert {"done"} == {step["progress"] for step in three.operation("h1")["steps"]}

@@ -23,6 +23,8 @@ UNIT = "zodbrepl-events.service"
 CONFIG = "/etc/zodbrepl/events.conf"
 VAR = "/var/lib/zodbrepl/events"
 USER = "indico"
+BACKUP = "zodbrepl-events-backup.service"
+TIMER = "zodbrepl-events-backup.timer"
 
 
 @contextlib.contextmanager
@@ -184,6 +186,11 @@ class Server:
     def is_healthy(self) -> bool:
         return self.zodbrepl("status")[0] == 0
 
+    def is_healthy_but_for_a_backup(self) -> bool:
+        """Return True if the only alert is that there is no backup."""
+        found = json.loads(self.zodbrepl("status", "--json")[1])
+        return [each["text"] for each in found["warnings"]] == ["there is no good backup"]
+
     def processes(self) -> list[str]:
         """What the service's user runs."""
         return self.machine.run(["pgrep", "-l", "-u", USER], check=False).stdout.splitlines()
@@ -317,6 +324,48 @@ def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server:
     assert 0 == code, output
     assert "could not be found" in machine.run(["systemctl", "status", UNIT], check=False).stdout
     machine.run(["test", "-f", "/srv/zodb/a/Data.fs"])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
+def test_a_timer_makes_the_backups_until_the_schedule_is_gone(server: Server) -> None:
+    machine = server.machine
+    text, _ = cluster_file()
+    machine.write(CONFIG, f"{text}backup-time 03:00\n")
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 0 == code, output
+    assert output.endswith(f"systemctl enable --now {UNIT} {TIMER}\n")
+    machine.run(["systemctl", "enable", "--now", UNIT, TIMER], check=False)
+    assert ["active", "active"] == [server.state(), server.state(TIMER)], server.log()
+    due = machine.run(
+        ["systemctl", "show", "--timestamp=utc", "-P", "NextElapseUSecRealtime", TIMER]
+    )
+    assert " 03:00:00 UTC" in due.stdout
+    server.begin_indico()
+    wait_until(server.is_healthy_but_for_a_backup, "only a backup is missing", SECONDS)
+
+    done = machine.run(["systemctl", "start", BACKUP], check=False)
+    log = machine.run(["journalctl", "-u", BACKUP, "-o", "cat"]).stdout
+    assert 0 == done.returncode, log
+    assert "full backup " in log
+    wait_until(server.is_healthy, "the backup is there", SECONDS)
+    code, output = server.zodbrepl("journal")
+    assert "schedule" in output
+
+    machine.write(CONFIG, f"{text}backup-time 04:30\n")
+    server.zodbrepl("install-service", "--user", USER, user=None)
+    due = machine.run(
+        ["systemctl", "show", "--timestamp=utc", "-P", "NextElapseUSecRealtime", TIMER]
+    )
+    assert " 04:30:00 UTC" in due.stdout, "a running timer learns of the new time"
+
+    machine.write(CONFIG, text)
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 0 == code, output
+    assert f"removed /etc/systemd/system/{TIMER}" in output
+    assert output.endswith(f"systemctl enable --now {UNIT}\n")
+    assert "inactive" == server.state(TIMER)
+    assert "active" == server.state()
 
 
 ADDRESS = "10.77.0.11"

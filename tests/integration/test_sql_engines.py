@@ -234,7 +234,7 @@ class Client:
 
 
 def kill_while_the_data_are_open(pair: ClusterUnderTest, *arguments: str) -> None:
-    """Kill the control plane; the server that it has started goes on."""
+    """Kill the control plane; the server that it has started ends with it."""
     with subprocess.Popen(
         [pair.installation.zodbrepl, "-c", pair.path, *arguments],
         stdout=subprocess.DEVNULL,
@@ -247,6 +247,7 @@ def kill_while_the_data_are_open(pair: ClusterUnderTest, *arguments: str) -> Non
         finally:
             command.kill()
     assert -signal.SIGKILL == command.returncode
+    wait_until(lambda: not opened_alone(pair), "the data are closed")
 
 
 def servers_of(pair: ClusterUnderTest, node: str) -> list[int]:

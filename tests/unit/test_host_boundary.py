@@ -56,6 +56,8 @@ VALUES = {
     "exports_interface": {"RecoveryExport"},
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen", "parse"},
+    "log_files": {"DECISIONS", "MOST_BYTES", "masked"},
+    "logs_interface": {"LogLine", "LogPart", "Logs"},
     "locking": {"as_keyboard_interrupt", "held_off"},
     "operation_files": {"append_line"},
     "acknowledging": {"describe"},
@@ -165,6 +167,8 @@ ON_THIS_HOST = {
     "cli/admin.py": {"releases"},
     "cli/automation.py": {"releases"},
     "operations/planning.py": {"releases"},
+    # The files and programs of this host, beside the cluster file.
+    "operations/drift.py": {"generated", "lifecycle_dry_runs"},
     "operations/upgrade.py": {"lifecycle_dry_runs", "releases", "stages"},
     # A client on the host that has the folder of uploaded files moves them.
     "operations/files.py": {"disks", "recovering", "uploads"},

@@ -21,9 +21,13 @@ from indico_zodbrepl.admin.pages import (
     access,
     api,
     automation,
+    backups,
+    configuration,
     data,
     history,
+    incident,
     journal,
+    logs,
     machines,
     operations,
     overview,
@@ -46,7 +50,7 @@ from indico_zodbrepl.monitor.watcher import Watcher
 
 PAGES = (
     *(overview, operations, automation, silences, recover),
-    *(journal, history, data, machines, api, access),
+    *(journal, history, incident, data, backups, logs, configuration, machines, api, access),
 )
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an OperatorError by its exit code; 503 for all others."""
@@ -120,6 +124,8 @@ def _navigation() -> list[tuple[str, str, str]]:
         (_("Journal"), "journal.show", "j"),
         (_("History"), "history.show", "h"),
         (_("Data"), "data.show", "d"),
+        (_("Logs"), "logs.show", "l"),
+        (_("Configuration"), "configuration.show", "c"),
     ]
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from indico_zodbrepl.admin.topology import Sign
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.words import HIDDEN, listed, visible
+from indico_zodbrepl.operations.outages import span
 from indico_zodbrepl.probing import tid
 
 SIGN_WORDS = {
@@ -63,6 +64,7 @@ def register(app: Flask) -> None:
         clip=clip,
         bdi=bdi,
         seconds=seconds,
+        span=span,
         minute=minute,
         tick=tick,
         figure=figure,

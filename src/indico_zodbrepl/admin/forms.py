@@ -11,6 +11,7 @@ from flask_babel.speaklater import LazyString
 from flask_wtf import FlaskForm
 from wtforms import (
     BooleanField,
+    DateTimeLocalField,
     FloatField,
     HiddenField,
     IntegerField,
@@ -21,11 +22,13 @@ from wtforms import (
 )
 from wtforms.fields import SelectChoice
 from wtforms.form import BaseForm
-from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
+from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
 
 from indico_zodbrepl.bench.suites.in_app import MODIFY, READ, TESTS, WRITE, cases
 from indico_zodbrepl.operations.silences import MOST_HOURS
 
+TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+"""Formats of browsers."""
 MOST_CHARACTERS = 500
 MOST_SHOWN = 200
 MOST_SECONDS = 60.0
@@ -62,6 +65,11 @@ def wrong_fields(form: BaseForm | None) -> list[tuple[str, str, str]]:
         field.render_kw = {**(field.render_kw or {}), "autofocus": True}
     found = [(field.id, str(field.label.text), " ".join(map(str, field.errors))) for field in wrong]
     return found + [("", "", str(error)) for error in form.form_errors]
+
+
+def why_wrong(form: BaseForm) -> str:
+    """Return the names of the wrong fields with their errors, one line, for programs."""
+    return " ".join(f"{field.name}: {error}" for field in form for error in field.errors)
 
 
 def _stripped(text: str | None) -> str:
@@ -162,6 +170,48 @@ class StatisticsForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
             *(["--node", self.node.data] if self.node.data else []),
             *([] if self.history.data else ["--no-history"]),
         ]
+
+
+class BackupForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """A backup, and why it is made."""
+
+    node = SelectField(_("Copy"), default="")
+    full = BooleanField(_("Make a full backup, also if an incremental one would do"))
+    reason = _reason(_("Reason, for the journal"), _("Give a reason for the journal."))
+
+    def offer(self, nodes: Sequence[str]) -> None:
+        """Set the nodes; call it before ``validate``."""
+        self.node.choices = [
+            SelectChoice("", gettext("chosen automatically")),
+            *(SelectChoice(name, gettext("node %(name)s", name=name)) for name in nodes),
+        ]
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of ``bin/zodbrepl``."""
+        return [
+            "backup",
+            *([self.node.data] if self.node.data else []),
+            *(["--full"] if self.full.data else []),
+            *("--reason", self.reason.data),
+        ]
+
+
+class RestoreForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """Which backup to restore, and on which node."""
+
+    node = SelectField(_("Node"))
+    at = DateTimeLocalField(
+        _("The newest backup before (UTC); empty: the newest"), [Optional()], format=TIMES
+    )
+
+    def offer(self, nodes: Sequence[str]) -> None:
+        """Set the nodes; call it before ``validate``."""
+        self.node.choices = [SelectChoice(name) for name in nodes]
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of a ``bin/zodbrepl`` that changes nothing."""
+        at = [] if self.at.data is None else ["--at", self.at.data.strftime(TIMES[0])]
+        return ["restore", self.node.data, *at, "--dry-run"]
 
 
 class BenchmarkForm(FlaskForm):  # type: ignore[misc]  # it has no annotations

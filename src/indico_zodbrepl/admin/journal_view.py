@@ -16,6 +16,7 @@ from wtforms import DateTimeLocalField, IntegerField, SelectField, StringField
 from wtforms.fields import SelectChoice
 from wtforms.validators import Length, NumberRange, Optional
 
+from indico_zodbrepl.admin.forms import TIMES
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode
@@ -29,7 +30,6 @@ from indico_zodbrepl.operations.silences import END, SILENCE
 
 PAGE = 25
 """Operations of a page."""
-TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 MOST_CHARACTERS = 200
 MOST_PAGES = 1_000_000
 ANY = SelectChoice("", _("any"))
@@ -142,6 +142,23 @@ def select(entries: Iterable[Operation], wanted: Wanted, number: int) -> Selecti
     )
 
 
+def newest_before(
+    entries: Iterable[Operation], wanted: Wanted, before: str, limit: int
+) -> tuple[list[Operation], bool]:
+    """Return the newest matching operations, newest first, and True if there are older ones.
+
+    Args:
+        before: id; only earlier operations of the journal.  An unknown id, such as "", is later
+            than all.
+    """
+    known = list(entries)
+    names = [entry.identifier for entry in known]
+    if before in names:
+        known = known[: names.index(before)]
+    fitting = [entry for entry in reversed(known) if wanted.fits(entry)]
+    return fitting[:limit], len(fitting) > limit
+
+
 def choices(entries: Sequence[Operation], nodes: Iterable[str]) -> Choices:
     """Return the values that a filter can have.
 
@@ -211,13 +228,14 @@ class FilterForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
             self.node.data,
             self.outcome.data,
             self.actor.data,
-            _seconds(self.since.data),
-            _seconds(self.until.data),
+            seconds_of(self.since.data),
+            seconds_of(self.until.data),
             (self.text.data or "").strip(),
         )
 
 
-def _seconds(moment: datetime.datetime | None) -> float | None:
+def seconds_of(moment: datetime.datetime | None) -> float | None:
+    """Return a time of a form, which is UTC, in seconds since 1970; None without one."""
     return None if moment is None else moment.replace(tzinfo=datetime.UTC).timestamp()
 
 

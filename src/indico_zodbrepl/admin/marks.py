@@ -69,15 +69,29 @@ class Events:
             return list(self._found)
 
 
-def _of_event(line: object) -> HistoryMark | None:
-    """Return the mark of a line of the file; None if it has none, or is of another release."""
+def event_of(line: object) -> Event | None:
+    """Return the event of a line of the file; None if it is of another release."""
     try:
         event = Event(**line)  # type: ignore[arg-type]
-        if event.kind not in SHOWN:
-            return None
-        return HistoryMark(float(event.at), None, Weight(event.weight).value, str(event.text), None)
+        return dataclasses.replace(
+            event,
+            at=float(event.at),
+            kind=Kind(event.kind),
+            weight=Weight(event.weight),
+            subject=str(event.subject),
+            text=str(event.text),
+            detail=str(event.detail),
+        )
     except (TypeError, ValueError):
         return None
+
+
+def _of_event(line: object) -> HistoryMark | None:
+    """Return the mark of a line of the file; None if it has none, or is of another release."""
+    event = event_of(line)
+    if event is None or event.kind not in SHOWN:
+        return None
+    return HistoryMark(event.at, None, event.weight.value, event.text, None)
 
 
 def of_operations(entries: Iterable[Operation]) -> list[HistoryMark]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import cast
 
-from flask import url_for
+from flask import g, url_for
 
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.errors import OperatorError
@@ -30,11 +31,13 @@ def silence_of(alert: Alert) -> Silence | None:
 
 
 def now() -> dict[Key, Silence]:
-    """Return the active silences; none if the journal is unreadable."""
-    try:
-        return active(read(here().cluster), time.time())
-    except OperatorError:
-        return {}  # the journal's page says so
+    """Return the active silences, computed once a request; none if the journal is unreadable."""
+    if "silences" not in g:
+        try:
+            g.silences = active(read(here().cluster), time.time())
+        except OperatorError:
+            g.silences = {}  # the journal's page says so
+    return cast(dict[Key, Silence], g.silences)
 
 
 def time_left(silence: Silence) -> str:

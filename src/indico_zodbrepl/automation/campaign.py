@@ -63,6 +63,17 @@ def ask(cluster: Cluster, host: Host, epoch: int, former: str) -> dict[str, Cand
     return {name: each for (_kind, name), each in found.items() if isinstance(each, Candidacy)}
 
 
+def check_writes(store: Store, node: str, seconds: float) -> None:
+    """Check that etcd takes writes: write the report of a node of this host as it is.
+
+    Raises EtcdFullError while it refuses them.
+    """
+    key = store.keys.member(node)
+    report = store.read(key, seconds)
+    if report is not None:
+        store.put(key, report.record, seconds)
+
+
 def _ask(
     host: Host, name: str, epoch: int, seconds: float
 ) -> Iterator[tuple[tuple[str, str], Candidacy]]:

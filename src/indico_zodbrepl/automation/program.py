@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from indico_zodbrepl.automation import completion
 from indico_zodbrepl.automation.backoff import Backoff
-from indico_zodbrepl.automation.campaign import Campaign, Won
+from indico_zodbrepl.automation.campaign import Campaign, Won, check_writes
 from indico_zodbrepl.automation.candidates import Verdict
 from indico_zodbrepl.automation.decisions import Act, Circumstances, Decision, Own, decide
+from indico_zodbrepl.automation.leaving import Leaver
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.observed import Observed
 from indico_zodbrepl.automation.publishing import Publisher
@@ -23,16 +24,14 @@ from indico_zodbrepl.automation.view import Known, View
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader, Stored, Written
-from indico_zodbrepl.etcd.problems import EtcdAwayError, EtcdError
+from indico_zodbrepl.etcd.problems import EtcdAwayError, EtcdError, EtcdFullError
 from indico_zodbrepl.host import epochs, state
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import prepare
 from indico_zodbrepl.host.leader_file import announce
-from indico_zodbrepl.host.locking import note_pid, take
 from indico_zodbrepl.host.remote.etcd_lock import patience
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
 
@@ -45,23 +44,6 @@ CANNOT_SECONDS = 1.0
 """Between two attempts to take over that can't succeed yet."""
 COMPLETE_SECONDS = 5.0
 """Between two attempts to complete a failover."""
-
-
-@contextlib.contextmanager
-def alone(cluster: Cluster) -> Iterator[None]:
-    """Hold the lock of this host's program.  Raises OperatorError (exit 8) if another one runs."""
-    path = Layout(cluster).automation_lock
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(path, "a+", encoding="ascii") as lock:
-        if not take(lock.fileno()):
-            raise OperatorError(
-                f"the automation of host {cluster.here} runs already",
-                f"{path} is held",
-                "`zodbrepl status` shows what it does",
-                ExitCode.REFUSED,
-            )
-        note_pid(lock.fileno())
-        yield
 
 
 class Automation:
@@ -81,9 +63,11 @@ class Automation:
         self._backoff = Backoff()
         self._free_since: float | None = None
         self._not_before = 0.0
+        self._was_full = False  # etcd has refused the last take-over's write
         self._once = Once()
         self._nodes = [node for node in cluster.local.nodes if node.managed]
         self._obstacle = ""
+        self._leaver = Leaver(cluster)
         self._completed: set[int] = set()  # epochs whose take-over this process completes
         self._rejoining = Rejoiner(cluster, installation, self._calm_leader)
         self._publisher = Publisher(
@@ -181,6 +165,8 @@ class Automation:
             outdated=outdated,
             unfit_until=self._backoff.until,
         )
+        if not (is_free or around.paused or around.operation or around.alone):
+            self._leaver.look(seen, self._nodes)
         decision = decide(seen, nodes, around, self._timing, now())
         self._once.say("decision", decision.why)
         if decision.act is Act.WAIT:
@@ -286,6 +272,11 @@ class Automation:
         seen = known.observed
         if seen is None:
             return
+        if self._was_full:
+            check_writes(self._store, self._nodes[0].name, self._timing.lease / 3)
+            self._was_full = False
+            self._wait(2 * self._timing.renewal)  # the leader may live, and could not renew its key
+            return
         started = now()
         campaign = Campaign(
             self._cluster,
@@ -298,7 +289,8 @@ class Automation:
         )
         try:
             found = campaign.run()
-        except EtcdError:
+        except EtcdError as error:
+            self._was_full = isinstance(error, EtcdFullError)
             raise
         except OperatorError as error:
             say(f"no take-over: {error.notice}: {error.detail}")

@@ -15,6 +15,7 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
+from indico_zodbrepl.automation.interrupted import Interrupted, to_close, to_continue
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
@@ -80,6 +81,7 @@ class Rejoiner:
         self._started: dict[str, float] = {}
         self._epoch, self._epoch_since = 0, 0.0
         self._once = Once()
+        self._interrupted = Interrupted(cluster)
         self._thread = thread("rejoin", self._run)
 
     def start(self) -> None:
@@ -102,20 +104,29 @@ class Rejoiner:
     def look(self, node: Node, leader: Leader) -> None:
         """Rejoin a node if it has to; log why it can't.
 
-        A rejoin that stopped late is continued, although its node counts as compared by then.
+        A rejoin that stopped late is continued, although its node counts as compared by then.  So
+        is an operator's restart or rejoin that was interrupted.  One of another node is closed if
+        this node has to rejoin and its own host does not end it.
         """
         try:
-            why = self._why(node, leader)
-            if self._resumed(node) or not why:
-                if not self._was_started(node):  # else it may fail again
-                    self._failures.pop(node.name, None)
-                self._damaged.discard(node.name)
-            elif why != NOT_STARTED or not self._start_again(node):
-                self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
+            try:
+                self._look(node, leader)
+            except store.UnfinishedError:
+                if not self._made_way(node):
+                    raise
         except LockHeldError:
             return  # after that operation
         except OperatorError as error:
             self._later(node, f"{error.notice}: {error.detail}".rstrip(": "), error)
+
+    def _look(self, node: Node, leader: Leader) -> None:
+        why = self._why(node, leader)
+        if self._resumed(node, leads=node.name == leader.node, why=why) or not why:
+            if not self._was_started(node):  # else it may fail again
+                self._failures.pop(node.name, None)
+            self._damaged.discard(node.name)
+        elif why != NOT_STARTED or not self._start_again(node):
+            self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
 
     def _why(self, node: Node, leader: Leader) -> str:
         """Return why a node has to rejoin; empty if it does not."""
@@ -200,17 +211,31 @@ class Rejoiner:
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
         self._damaged.discard(node.name)
 
-    def _resumed(self, node: Node) -> bool:
-        """Continue a rejoin of the automation that was interrupted; return False without one."""
-        left = store.unfinished(self._cluster)
-        if (
-            left is None
-            or left.actor != ACTOR
-            or (left.plan.operation, left.plan.target) != ("rejoin", node.name)
-        ):
+    def _resumed(self, node: Node, *, leads: bool, why: str) -> bool:
+        """Continue an operation of a node that was interrupted; return False without one.
+
+        That of an operator is tried once.
+        """
+        left, waited = self._interrupted.look()
+        if left is None or left.identifier == self._interrupted.tried:
             return False
+        if not to_continue(left, node.name, waited, leads=leads, rejoins=bool(why)):
+            return False
+        if left.actor != ACTOR:
+            self._interrupted.tried = left.identifier
+            say(f"{left.plan.name} by {left.actor} was interrupted, and is continued")
         ended = executor.resume(self._cluster, self._installation, _Log(), expected=left.identifier)
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
+        return True
+
+    def _made_way(self, node: Node) -> bool:
+        """Close an operation that keeps a node from rejoining; return False if it is left open."""
+        left, waited = self._interrupted.look()
+        if left is None or not to_close(left, waited):
+            return False
+        remark = f"{ACTOR}: closed as it stood, because node {node.name} has to rejoin"
+        store.close(self._cluster, left.identifier, remark)
+        say(f"{left.plan.name} was interrupted, and is closed as it stands ({left.identifier})")
         return True
 
     def _later(

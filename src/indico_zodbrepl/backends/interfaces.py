@@ -210,7 +210,13 @@ class NativeReplication(Protocol):
     """The additions of a native replication backend to ``IBackend``.
 
     Each method has a time limit and raises OperatorError.
+
+    Attributes:
+        leave_seconds: for which a follower needs to leave an upstream on a lost host; 0 if it does
+            at once.
     """
+
+    leave_seconds: float
 
     def promote(
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float

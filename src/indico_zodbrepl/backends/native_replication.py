@@ -43,6 +43,19 @@ PRIMARY_SECONDS = 30.0
 
 Ask = Callable[[Cluster, Node, float], ServerAnswer]
 
+# Of util-linux. A program with this prefix is killed when the thread that started it ends, also by
+# SIGKILL. A change of user takes that back, so this comes after it.
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+
+
+class StandstillError(OperatorError):
+    """A server that was started on a node's data does not answer, and does nothing."""
+
+
+def never(_pid: int) -> bool:
+    """Say of no process that it stands still."""
+    return False
+
 
 @contextlib.contextmanager
 def serving(
@@ -55,6 +68,7 @@ def serving(
     environment: Mapping[str, str] | None = None,
     end: signal.Signals = signal.SIGTERM,
     tells: str = "",
+    stands_still: Callable[[int], bool] = never,
 ) -> Iterator[None]:
     """Run a server until the ``with`` block ends; it answers before the block begins.
 
@@ -65,8 +79,10 @@ def serving(
         environment: None for this program's.
         end: the signal for a clean shutdown; SIGKILL follows if that fails.
         tells: text in the output lines that explain a failed start.
+        stands_still: says of its process that nothing is to be expected of it any more.
 
     Raises:
+        StandstillError: exit 8, ``stands_still`` says so.
         OperatorError: exit 8, it exited, with its last lines; exit 7, it does not answer in time.
     """
     with (
@@ -83,9 +99,9 @@ def serving(
     ):
         try:
             try:
-                _wait(node, server, answers, deadline)
+                _wait(node, server, answers, deadline, stands_still)
             except OperatorError as error:
-                raise OperatorError(
+                raise type(error)(
                     error.notice,
                     "\n".join([error.detail, *_last_lines(said, tells)]),
                     exit_code=error.exit_code,
@@ -100,7 +116,11 @@ def serving(
 
 
 def _wait(
-    node: Node, server: subprocess.Popen[bytes], answers: Callable[[float], object], deadline: float
+    node: Node,
+    server: subprocess.Popen[bytes],
+    answers: Callable[[float], object],
+    deadline: float,
+    stands_still: Callable[[int], bool],
 ) -> None:
     def problem() -> ProbeError | OSError | None:
         try:
@@ -110,6 +130,12 @@ def _wait(
                 raise OperatorError(
                     f"the data of node {node.name} can't be opened",
                     f"its server ended with exit {server.returncode}",
+                    exit_code=ExitCode.REFUSED,
+                ) from error
+            if stands_still(server.pid):
+                raise StandstillError(
+                    f"the data of node {node.name} can't be opened",
+                    f"its server does nothing: {error}",
                     exit_code=ExitCode.REFUSED,
                 ) from error
             return error
@@ -143,6 +169,7 @@ class NativeServers(Defaults):
     has_epochs = True
     asks_passwords = True
     needs_guard = True
+    leave_seconds = 0.0
     section: str
     stop_seconds: int
     stop_signal: str

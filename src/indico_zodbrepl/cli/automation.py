@@ -21,7 +21,8 @@ def automation(app: App) -> None:
 
     Exit code: 0 it was stopped; 2 the cluster file does not ask for it; 8 it runs already.
     """
-    from indico_zodbrepl.automation.program import Automation, alone
+    from indico_zodbrepl.automation.lock import alone
+    from indico_zodbrepl.automation.program import Automation
     from indico_zodbrepl.cluster.lookup import own_host
     from indico_zodbrepl.host import releases
 

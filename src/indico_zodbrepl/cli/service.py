@@ -80,8 +80,9 @@ def _keeper(app: App) -> Keeper | None:
 def install_service(app: App, user: str | None, *, printed: bool, removed: bool) -> None:
     """Write a systemd unit and a tmpfiles.d file that run this cluster on this host; as root.
 
-    In a cluster of several hosts also a unit of the host's agent.  Starts nothing.  A file that
-    was there is kept with the suffix .before.
+    In a cluster of several hosts also a unit of the host's agent.  With `backup-time` also a timer
+    and a unit that back up the database, on the host of `backup-directory`; without it they are
+    removed.  Starts nothing.  A file that was there is kept with the suffix .before.
     """
     from indico_zodbrepl.cluster import check_site_conf
     from indico_zodbrepl.cluster.service import Service
@@ -108,4 +109,4 @@ def install_service(app: App, user: str | None, *, printed: bool, removed: bool)
     service_files.require_root("install-service")
     service_files.check(service, account)
     service_files.install(service, account, files, click.echo)
-    click.echo(f"Start it now and at each boot: systemctl enable --now {' '.join(service.units)}")
+    click.echo(f"Start it now and at each boot: systemctl enable --now {' '.join(service.enabled)}")

@@ -6,6 +6,7 @@ adds the line.
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import os.path
 import re
@@ -74,6 +75,14 @@ def backup_directory(text: str) -> tuple[str | None, Path]:
     if not colon or "/" in host:
         return None, absolute_path(text)
     return host, absolute_path(path)
+
+
+def time_of_day(text: str) -> datetime.time:
+    """Return a time with hours and minutes, such as 03:00."""
+    try:
+        return datetime.datetime.strptime(text, "%H:%M").time()
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time of day such as 03:00") from None
 
 
 def role(text: str) -> Role:

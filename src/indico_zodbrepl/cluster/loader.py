@@ -125,6 +125,7 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         site_conf=values.site_conf,
         backup_directory=values.backup_directory and values.backup_directory[1],
         backup_host=values.backup_directory and values.backup_directory[0],
+        backup_time=values.backup_time,
         archive_directory=values.archive_directory,
         files=values.files or _file_store(values.backend),
         public_url=values.public_url and values.public_url.rstrip("/"),

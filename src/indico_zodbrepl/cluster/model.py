@@ -6,6 +6,7 @@ The current role, upstream and epoch of each node are state; see ``indico_zodbre
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,6 +174,7 @@ class Cluster:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
         backup_directory: folder for backups, or None.
         backup_host: host that has it; None: each host has its own.
+        backup_time: when the daily backup starts, in UTC; None without a schedule.
         archive_directory: Indico's uploaded files that are not in the database; None for the
             folder in ``var_directory``.
         files: where new uploaded files go.
@@ -210,6 +212,7 @@ class Cluster:
     site_conf: Path | None = None
     backup_directory: Path | None = None
     backup_host: str | None = None
+    backup_time: datetime.time | None = None
     archive_directory: Path | None = None
     files: FileStore = FileStore.BLOBS
     public_url: str | None = None

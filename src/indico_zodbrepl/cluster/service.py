@@ -1,4 +1,4 @@
-"""Render the systemd unit and the tmpfiles.d file that run a cluster as a service; no I/O.
+"""Render the systemd units and the tmpfiles.d file that run a cluster as a service; no I/O.
 
 The options are those of systemd.exec(5), systemd.service(5) and systemd.kill(5) of systemd 247,
 which Debian 11 has.
@@ -7,9 +7,11 @@ which Debian 11 has.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from indico_zodbrepl.cluster import backup_schedule
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
@@ -131,6 +133,40 @@ KillMode=process
 WantedBy=multi-user.target
 """
 
+# Its start has no time limit, as of every oneshot service.
+BACKUP_UNIT = """\
+{header}
+
+[Unit]
+Description=Backup of cluster {cluster}
+Wants=network-online.target{agent}
+After=network-online.target time-sync.target local-fs.target remote-fs.target{agent} {unit}
+RequiresMountsFor={needed}
+
+[Service]
+Type=oneshot
+User={user}
+Group={group}
+WorkingDirectory={home}
+ExecStart={zodbrepl} backup --reason schedule
+
+{sandbox}"""
+
+# Persistent: what was missed while the host was down is made up for at its next boot.
+BACKUP_TIMER = """\
+{header}
+
+[Unit]
+Description=Daily backup of cluster {cluster}
+
+[Timer]
+OnCalendar={calendar}
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
 TMPFILES_CONF = """\
 {header}
 
@@ -170,9 +206,33 @@ class Service:
         return f"zodbrepl-{self.cluster.name}-agent.service"
 
     @property
+    def backup_unit(self) -> str:
+        """Return the name of the unit that makes a scheduled backup."""
+        return backup_schedule.unit(self.cluster, "service")
+
+    @property
+    def backup_timer(self) -> str:
+        """Return the name of the timer that starts it."""
+        return backup_schedule.unit(self.cluster, "timer")
+
+    @property
+    def schedule(self) -> tuple[datetime.time, Path] | None:
+        """Return when this host makes the daily backup, and its folder; None if it makes none.
+
+        The host that has the folder makes it, and no other one.
+        """
+        at, folder = self.cluster.backup_time, self.cluster.own_backup_directory
+        return None if at is None or folder is None else (at, folder)
+
+    @property
     def units(self) -> tuple[str, ...]:
-        """Return the names of all units."""
+        """Return the names of the units that run the cluster."""
         return (self.agent_unit, self.unit) if self.cluster.hosts else (self.unit,)
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """Return the names of the units that an operator enables."""
+        return (*self.units, self.backup_timer) if self.schedule else self.units
 
     @property
     def tmpfiles(self) -> Path:
@@ -225,13 +285,14 @@ class Service:
             files=OPEN_FILES,
         )
         several = bool(self.cluster.hosts)
+        needed = (self.installation.home, self.cluster.source, layout.var)
         unit = UNIT.format(
             header=header,
             sandbox=sandbox,
             agent=f" {self.agent_unit}" if several else "",
             here=" --this-host" if several else "",
             cluster=self.cluster.name,
-            needed=" ".join(map(_word, (self.installation.home, self.cluster.source, layout.var))),
+            needed=" ".join(map(_word, needed)),
             attempts=START_ATTEMPTS,
             attempts_seconds=ATTEMPTS_SECONDS,
             user=account.user,
@@ -247,7 +308,7 @@ class Service:
             header=HEADER.format(command=command, unit=self.agent_unit).rstrip(),
             sandbox=sandbox,
             cluster=self.cluster.name,
-            needed=" ".join(map(_word, (self.installation.home, self.cluster.source, layout.var))),
+            needed=" ".join(map(_word, needed)),
             user=account.user,
             group=account.group,
             home=self.installation.home,
@@ -264,8 +325,29 @@ class Service:
             cluster=self.cluster.name,
             log=layout.log,  # the rest of its line, also with blanks
         )
-        agents = {UNITS / self.agent_unit: agent} if several else {}
-        return {self.unit_file: unit, **agents, self.tmpfiles: tmpfiles}
+        files = {self.unit_file: unit}
+        if several:
+            files[UNITS / self.agent_unit] = agent
+        if self.schedule is not None:
+            at, folder = self.schedule
+            files[UNITS / self.backup_unit] = BACKUP_UNIT.format(
+                header=HEADER.format(command=command, unit=self.backup_unit).rstrip(),
+                sandbox=sandbox,
+                cluster=self.cluster.name,
+                agent=f" {self.agent_unit}" if several else "",
+                unit=self.unit,
+                needed=" ".join(map(_word, (*needed, folder))),
+                user=account.user,
+                group=account.group,
+                home=self.installation.home,
+                zodbrepl=zodbrepl,
+            )
+            files[UNITS / self.backup_timer] = BACKUP_TIMER.format(
+                header=HEADER.format(command=command, unit=self.backup_timer).rstrip(),
+                cluster=self.cluster.name,
+                calendar=backup_schedule.calendar(at),
+            )
+        return {**files, self.tmpfiles: tmpfiles}
 
 
 def outermost(folders: Iterable[Path]) -> tuple[Path, ...]:

@@ -31,6 +31,7 @@ class Shape:
         one_process: True if only one process at a time can open the data.
         keeps_blobs: True if files can be in the database.
         most_acknowledgements: secondaries that a commit can wait for; None for any number.
+        has_backups: True if `backup` can back it up.
         fails_over: True if another node can take over.
         elects: True if its servers decide themselves which one leads.
     """
@@ -45,6 +46,7 @@ class Shape:
     one_process: bool = False
     keeps_blobs: bool = True
     most_acknowledgements: int | None = 0
+    has_backups: bool = False
     fails_over: bool = False
     elects: bool = False
 
@@ -62,10 +64,11 @@ SHAPES: dict[str, Shape] = {
         (*_PAIR, Role.RELAY),
         frozenset({STORAGE_PORT, REPLICATION_PORT}),
         most_acknowledgements=None,
+        has_backups=True,
         fails_over=True,
     ),
-    "zeo": Shape(ports=_SERVER, most_nodes=1),
-    "filestorage": Shape(most_nodes=1, most_indico=1, one_process=True),
+    "zeo": Shape(ports=_SERVER, most_nodes=1, has_backups=True),
+    "filestorage": Shape(most_nodes=1, most_indico=1, one_process=True, has_backups=True),
     "neo": Shape(
         (Role.MASTER, Role.STORAGE, Role.ADMIN),
         _SERVER,
@@ -75,7 +78,9 @@ SHAPES: dict[str, Shape] = {
         fails_over=True,
         elects=True,
     ),
-    "relstorage-sqlite": Shape(most_nodes=1, section="sqlite", defaults=SQLiteSettings()),
+    "relstorage-sqlite": Shape(
+        most_nodes=1, section="sqlite", defaults=SQLiteSettings(), has_backups=True
+    ),
     "relstorage-postgresql": Shape(
         _PAIR,
         _SERVER,

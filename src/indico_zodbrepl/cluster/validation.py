@@ -264,6 +264,26 @@ def _backup_directory(cluster: Cluster, _addresses: Addresses) -> Iterator[Probl
             )
 
 
+def _backup_time(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if cluster.backup_time is None:
+        return
+    where = cluster.where(None, key="backup-time")
+    shape = SHAPES.get(cluster.backend)
+    if shape is not None and not shape.has_backups:
+        yield Problem(
+            where, f"the backend {cluster.backend} has backups of its own; schedule those instead"
+        )
+    elif cluster.backup_directory is None:
+        yield Problem(where, "backup-time needs backup-directory too")
+    elif cluster.hosts and cluster.backup_host is None:
+        yield Problem(
+            where,
+            "backup-time needs the host in backup-directory, such as "
+            f"{cluster.hosts[0].name}:{cluster.backup_directory}: the timer of that host makes the "
+            "backup",
+        )
+
+
 def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if cluster.min_followers and cluster.backend != "zrs":
         yield Problem(
@@ -416,4 +436,5 @@ RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _admin,
     _watch_hooks,
     _backup_directory,
+    _backup_time,
 )

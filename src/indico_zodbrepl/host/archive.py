@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import FileStore
-from indico_zodbrepl.probing.race import Race
+from indico_zodbrepl.probing.race import NoAnswer, within
 
 MARK = ".zodbrepl-archive"
 MOST_CHARACTERS = 64
@@ -91,10 +91,10 @@ def _last(folder: Path) -> Archive | None:
         known, until = _looks.get(folder, (None, 0.0))
     if time.monotonic() < until:
         return known
-    race = Race("uploaded files")
-    race.start(str(folder), lambda: [((MARK, ""), _look(folder))])
-    found = race.wait(time.monotonic() + PATIENCE).get((MARK, ""))
-    last = found if isinstance(found, Archive) else None
+    try:
+        last = within(PATIENCE, "uploaded files", str(folder), lambda: _look(folder))
+    except NoAnswer:
+        last = None
     with _looks_lock:
         _looks[folder] = last, time.monotonic() + EVERY
     return last

@@ -8,7 +8,8 @@ trusted: its disk may be new.
 
 The record is not beside the data, so that it stays where the data are lost.  There is none for
 servers with a guard: a database server that gets a copy of its upstream's data has all of it before
-it answers, and only its upstream knows the position in the log that another one has to reach.
+it answers, and only its upstream knows the position in the log that another one has to reach.  What
+a MariaDB replica forgets when it starts again is its backend's concern: ``mariadb.received``.
 """
 
 from __future__ import annotations

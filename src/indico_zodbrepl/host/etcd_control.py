@@ -34,13 +34,26 @@ ANSWER_SECONDS = 1.0
 FOUND_SECONDS = 2.0
 NAME = Etcd.program
 
+# Supervisor starts the member again after any exit. It must not begin without the data that it had:
+# two such members would found another cluster of etcd, without the keys. On one line, and no blank
+# before a semicolon, for supervisor.
+_START = (
+    'if [ -e "$0" ] && [ ! -e "$1" ] && [ ! -e "$2" ]; then '
+    'echo "the data of etcd on this host is lost: $0 says that $1 existed" >&2; exit 1; fi; '
+    'shift 2; exec "$@"'
+)
+
 
 def program(cluster: Cluster) -> Program:
     """Return the program of this host's member."""
     layout = Layout(cluster)
     return Program(
         name=NAME,
-        command=(str(find() or COMMAND), "--config-file", str(layout.etcd_conf)),
+        command=(
+            *("/bin/sh", "-c", _START),
+            *(str(layout.etcd_founded), str(_data(cluster)), str(layout.etcd_joins)),
+            *(str(find() or COMMAND), "--config-file", str(layout.etcd_conf)),
+        ),
         directory=layout.var,
         stop_seconds=STOP_SECONDS,
         final_exits=(),
@@ -92,7 +105,11 @@ def check_installed() -> None:
 
 def has_data(cluster: Cluster) -> bool:
     """Return True if the member of this host has been started before, and has its data."""
-    return (member.data_directory(cluster) / "member").exists()
+    return _data(cluster).exists()
+
+
+def _data(cluster: Cluster) -> Path:
+    return member.data_directory(cluster) / "member"
 
 
 def find() -> Path | None:

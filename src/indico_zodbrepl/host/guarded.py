@@ -11,6 +11,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.host import commit_keeper, lease_guard
+from indico_zodbrepl.probing.process_state import children_of
 
 
 def needs_guard(cluster: Cluster, name: str) -> bool:
@@ -50,11 +51,11 @@ def server_of(pid: int) -> int:
     """
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
         return pid
+    children = children_of(pid)
     guards = lease_guard.__name__.encode() in command.split(b"\0")
-    return int(children[0]) if guards and children else pid
+    return children[0] if guards and children else pid
 
 
 def has_companion(pid: int | None) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.forcing import Forcing
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.last_seen import LastSeen
+    from indico_zodbrepl.host.logs_interface import Logs
     from indico_zodbrepl.host.promise import Promise
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.role_changes import Changed
@@ -90,6 +91,9 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
 
     def sight(self, host: str, name: str) -> Sighting:
         """Probe a node's server from another host; see ``sights.look``."""
+
+    def logs(self) -> Logs:
+        """Return the logs of the cluster's programs."""
 
     # State of a node
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.interface import DryRun
     from indico_zodbrepl.host.last_seen import LastSeen
+    from indico_zodbrepl.host.logs_interface import Logs
     from indico_zodbrepl.host.promise import Promise
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.role_changes import Changed
@@ -57,6 +58,11 @@ class LocalHost(LocalExports):
         from indico_zodbrepl.host import sights
 
         return sights.look(self._cluster, name)
+
+    def logs(self) -> Logs:
+        from indico_zodbrepl.host.local_logs import LocalLogs
+
+        return LocalLogs(self._cluster)
 
     # State of a node
 

@@ -7,7 +7,7 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster.files import write_atomically
@@ -105,9 +105,10 @@ def programs_outside(service: Service) -> tuple[Path, ...]:
 
 
 def install(service: Service, account: Account, files: Mapping[Path, str], tell: Tell) -> None:
-    """Write the files, make missing folders, and make systemd read the unit.
+    """Write the files, make missing folders, and make systemd read the units.
 
-    A file that was there with another content is kept beside it.  Nothing is started.
+    A file that was there with another content is kept beside it.  Nothing is started.  A timer of
+    backups that this host no longer makes is stopped and removed.
 
     Raises OperatorError: exit 8, a file can't be written; exit 1, systemd's.
     """
@@ -120,6 +121,8 @@ def install(service: Service, account: Account, files: Mapping[Path, str], tell:
                 folder.mkdir(mode=0o700, parents=True)
                 os.chown(folder, identity.pw_uid, identity.pw_gid)
                 tell(f"made {folder}")
+        if service.schedule is None:
+            _remove_backups(service, tell)
     except OSError as error:
         raise _unusable(error) from error
     _run(["systemd-tmpfiles", "--create", str(service.tmpfiles)])
@@ -145,13 +148,34 @@ def remove(service: Service, tell: Tell) -> None:
             if (UNITS / unit).exists():
                 _run(["systemctl", "disable", "--quiet", unit])
     try:
-        for path in (*(UNITS / unit for unit in service.units), service.tmpfiles):
-            if path.exists():
-                path.unlink()
-                tell(f"removed {path}")
+        _remove_backups(service, tell)
+        _unlink([*(UNITS / unit for unit in service.units), service.tmpfiles], tell)
     except OSError as error:
         raise _unusable(error) from error
     reload_units(tell)
+
+
+def _remove_backups(service: Service, tell: Tell) -> None:
+    """Stop and remove the timer of backups, and its service; a running backup goes on.
+
+    Without the timer the service is not ours: it may be that of a cluster named NAME-backup.
+
+    Raises OSError, and OperatorError (exit 1) of systemd.
+    """
+    timer = UNITS / service.backup_timer
+    if not timer.exists():
+        return
+    if BOOTED.is_dir():
+        _run(["systemctl", "disable", "--now", "--quiet", timer.name])
+    _unlink([UNITS / service.backup_unit, timer], tell)
+
+
+def _unlink(paths: Iterable[Path], tell: Tell) -> None:
+    """Remove the files that exist.  Raises OSError."""
+    for path in paths:
+        if path.exists():
+            path.unlink()
+            tell(f"removed {path}")
 
 
 def reload_units(tell: Tell) -> None:

@@ -13,7 +13,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl import __version__
@@ -33,6 +32,7 @@ from indico_zodbrepl.host.interface import (
 )
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.probes import indico_release
+from indico_zodbrepl.probing.process_state import children_of
 from indico_zodbrepl.probing.waiting import wait_until
 
 TURN_SECONDS = 5.0
@@ -287,8 +287,4 @@ def _see_ended(workers: set[int]) -> None:
 
 
 def _workers(master: int) -> set[int]:
-    children = Path(f"/proc/{master}/task/{master}/children")
-    try:
-        return {int(pid) for pid in children.read_text().split()}
-    except (FileNotFoundError, ProcessLookupError):
-        return set()
+    return set(children_of(master))

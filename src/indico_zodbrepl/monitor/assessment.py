@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.automation import automation_status, etcd_status
+from indico_zodbrepl.monitor.backups import backup_status
 from indico_zodbrepl.monitor.findings import (
     Assignment,
     Findings,
@@ -79,6 +80,7 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         files=cluster.files,
         automation=automation_status(findings.automation, nodes),
         etcd=etcd_status(cluster, findings),
+        backup=backup_status(cluster, findings),
     )
 
 

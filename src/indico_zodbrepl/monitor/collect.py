@@ -20,8 +20,15 @@ from indico_zodbrepl.host.epochs import EpochRecord, seconds
 from indico_zodbrepl.host.interface import HostAwayError, answer_deadline, host_of, prepare
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.automation import automation_jobs, automation_of, health_of
+from indico_zodbrepl.monitor.backups import backup_jobs
 from indico_zodbrepl.monitor.files import jobs, start_refusal
-from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
+from indico_zodbrepl.monitor.findings import (
+    Findings,
+    LastBackup,
+    Results,
+    assignments,
+    source_of_truth,
+)
 from indico_zodbrepl.monitor.hosts import host_jobs, reports
 from indico_zodbrepl.monitor.node_status import Program, StartRefusal
 from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot
@@ -79,7 +86,12 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     # Reading the states of a silent host has used a part of the limit.
     left = max(SUPERVISOR_SECONDS, deadline - time.monotonic())
     race.start("supervisor", partial(ask_supervisor, cluster, left))
-    for name, job in (*jobs(cluster), *host_jobs(cluster), *automation_jobs(cluster)):
+    for name, job in (
+        *jobs(cluster),
+        *host_jobs(cluster),
+        *automation_jobs(cluster),
+        *backup_jobs(cluster),
+    ):
         race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
@@ -147,6 +159,7 @@ def _findings(
     ]
     operations = found.get(("operations", ""), ())
     control_disk = found.get(("control disk", ""))
+    backup = found.get(("backup", ""))
     programs, problem, supervisors = _programs(cluster, found.get(("programs", "")))
     return Findings(
         taken_at=taken_at,
@@ -171,6 +184,7 @@ def _findings(
         supervisors=supervisors,
         automation=automation_of(cluster, found),
         etcd=health_of(found),
+        backup=backup if isinstance(backup, LastBackup) else None,
     )
 
 

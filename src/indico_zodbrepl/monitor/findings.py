@@ -49,6 +49,23 @@ class HostReport:
 
 
 @dataclasses.dataclass(frozen=True)
+class LastBackup:
+    """The last backup into the folder of the cluster file, as the journal has it.
+
+    Attributes:
+        last: when the last good one ended, seconds since 1970; None without one.
+        failed: when an attempt after it failed; None if none did.
+        error: why, in one line.
+        problem: why the journal can't be read; empty if it can.
+    """
+
+    last: float | None = None
+    failed: float | None = None
+    error: str = ""
+    problem: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Findings:
     """Results by name of node, instance and program.
 
@@ -75,6 +92,7 @@ class Findings:
         supervisors: why the supervisord of a host does not answer, by host.
         automation: the automatic failover as etcd has it; None without one.
         etcd: the health of its members; None without etcd, or if it is unknown.
+        backup: the last backup; None without a schedule, or if it was not read in time.
     """
 
     taken_at: float
@@ -99,6 +117,7 @@ class Findings:
     supervisors: Mapping[str, str] = dataclasses.field(default_factory=dict)
     automation: Automation | None = None
     etcd: Health | None = None
+    backup: LastBackup | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -197,3 +197,24 @@ class Automation:
     operation: str = ""
     alone: bool = False
     candidates: tuple[Candidate, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class BackupStatus:
+    """The scheduled backups, as the journal has them.
+
+    Attributes:
+        time: when one starts each day, such as ``03:00 UTC``.
+        due: when the next one starts, seconds since 1970.
+        last: when the last good one ended, seconds since 1970; None without one.
+        failed: when an attempt after it failed; None if none did.
+        error: why, in one line; empty otherwise.
+        problem: why the journal can't be read; empty if it can.
+    """
+
+    time: str
+    due: float
+    last: float | None
+    failed: float | None
+    error: str
+    problem: str

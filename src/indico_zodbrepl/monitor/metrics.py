@@ -87,6 +87,11 @@ SNAPSHOT_METRICS = described(
     ("automation_paused", "", "1 while the automatic failover is paused; absent if unknown"),
     ("leader", "node", "1 for the node that holds the role of the primary in etcd, else 0"),
     ("candidate", "node", "1 if the node could take over, 0 if not; absent for the leader"),
+    (
+        "backup_last_success_timestamp_seconds",
+        "",
+        "when the last good backup ended, 0 without one; absent without backup-time",
+    ),
     ("operations_open", "", "open operations; 1 while one is running"),
     ("indico_up", "indico", "1 when the Indico instance answers, else 0"),
     ("indico_writable", "indico", "1 when it can save, else 0"),
@@ -168,6 +173,8 @@ def of_snapshot(snapshot: Snapshot) -> Values:
         yield "control_disk_free_bytes", [((), snapshot.control_disk.free)]
         yield "control_disk_size_bytes", [((), snapshot.control_disk.size)]
     yield from _automation(snapshot)
+    if snapshot.backup is not None and not snapshot.backup.problem:
+        yield "backup_last_success_timestamp_seconds", [((), snapshot.backup.last or 0)]
     yield "split_brain", [((), bool(snapshot.rivals))]
     yield "operations_open", [((), len(snapshot.operations))]
     yield "primary", [((node.name,), node.name == snapshot.primary) for node in snapshot.nodes]

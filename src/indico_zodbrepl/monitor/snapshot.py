@@ -11,6 +11,7 @@ from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor.host_status import (
     Automation,
+    BackupStatus,
     EtcdStatus,
     FileSystem,
     HostStatus,
@@ -167,6 +168,7 @@ class Snapshot:
         files: where new uploaded files go.
         automation: the automatic failover; None without one.
         etcd: its members; None without etcd, or if nothing is known of them.
+        backup: the scheduled backups; None without a schedule, or if nothing is known of them.
     """
 
     cluster: str
@@ -189,6 +191,7 @@ class Snapshot:
     files: FileStore = FileStore.BLOBS
     automation: Automation | None = None
     etcd: EtcdStatus | None = None
+    backup: BackupStatus | None = None
 
     @property
     def here(self) -> str | None:

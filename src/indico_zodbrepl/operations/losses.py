@@ -46,6 +46,7 @@ class Loss:
         recovered: how many the database has again.
         decision: None if nobody has decided about it.
         in_doubt: True if no client was told that they were saved.
+        failovers: ids of earlier failovers that lost them without an export.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Loss:
     recovered: int = 0
     decision: Decision | None = None
     in_doubt: bool = False
+    failovers: tuple[str, ...] = ()
 
     @property
     def is_recovered(self) -> bool:
@@ -87,10 +89,13 @@ def losses(entries: Iterable[Operation]) -> tuple[Loss, ...]:
         elif plan.operation == "recover":
             recovered.setdefault(plan.target, set()).update(_recovered(entry))
         exported = list(_exported(entry))
+        failovers: tuple[str, ...] = ()
         if plan.operation in ("rejoin", "clone") and entry.outcome in SETTLED:
-            _settle(found, plan.target, counted=plan.operation == "rejoin" or bool(exported))
+            failovers = _settle(
+                found, plan.target, counted=plan.operation == "rejoin" or bool(exported)
+            )
         for loss in exported or _not_exported(entry):
-            found.setdefault(loss.name, loss)
+            found.setdefault(loss.name, dataclasses.replace(loss, failovers=failovers))
     return tuple(
         dataclasses.replace(
             each, recovered=len(recovered.get(name, ())), decision=decisions.get(name)
@@ -99,15 +104,21 @@ def losses(entries: Iterable[Operation]) -> tuple[Loss, ...]:
     )
 
 
-def _settle(found: dict[str, Loss], node: str, *, counted: bool) -> None:
-    """Note that a node lost what only it had, or, if ``counted``, that this was exported first."""
+def _settle(found: dict[str, Loss], node: str, *, counted: bool) -> tuple[str, ...]:
+    """Note that a node lost what only it had, or, if ``counted``, that this was exported first.
+
+    Returns the ids of the failovers whose losses were counted.
+    """
+    failovers = []
     for name, each in list(found.items()):
         if each.exported or each.node != node:
             continue
         if counted:
+            failovers.append(each.entry)
             del found[name]
         else:
             found[name] = dataclasses.replace(each, cloned=True)
+    return tuple(failovers)
 
 
 def _exported(entry: Operation) -> Iterator[Loss]:

@@ -74,7 +74,7 @@ class Operation:
     """One operation.
 
     Attributes:
-        identifier: UTC time of its beginning, and its kind.
+        identifier: UTC time of its beginning, in microseconds, and its kind; unique.
         actor: who gave the command.
         pid: of the process that executes or executed it.
         began, ended: seconds since 1970.
@@ -285,8 +285,8 @@ def new(cluster: str, plan: Plan, actor: str, now: float, host: str | None = Non
 
 
 def stamp(now: float) -> str:
-    """Return a time (seconds since 1970) as at the start of identifiers: UTC, in milliseconds."""
-    return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+    """Return a time (seconds since 1970) as at the start of identifiers: UTC, in microseconds."""
+    return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
 
 
 def actor() -> str:

@@ -339,6 +339,16 @@ def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:
         return _leave(cluster, the_open_one(cluster), f"{operation.actor()}: {reason}")
 
 
+def close(cluster: Cluster, expected: str, remark: str) -> None:
+    """Close an interrupted operation as it is, for the automation.
+
+    Errors as of ``refuse_another``.
+    """
+    with alone(cluster):
+        refuse_another(cluster, expected)
+        _leave(cluster, the_open_one(cluster), remark)
+
+
 def give_way(cluster: Cluster, found: Operation, beginning: Plan) -> None:
     """Close an interrupted operation as it is, as another one begins.  Raises OperatorError."""
     _leave(cluster, found, f"gave way to the {beginning.name}")

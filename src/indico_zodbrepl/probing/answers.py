@@ -255,7 +255,7 @@ class Counted:
     """Counts of a process of an Indico instance since it was started.
 
     Attributes:
-        requests: answers, without those to health probes.
+        requests: answers, also to requests that failed; without those to health probes.
         unavailable: answers with status 503.
         conflicts: calls of the storage that ended in a conflict.
         latencies: commits by duration: an upper bound in seconds, and the number of commits that

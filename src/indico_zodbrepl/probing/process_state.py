@@ -24,6 +24,14 @@ def state_of(pid: int) -> str:
     return "" if letter in _ENDED else letter
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process's first thread, the oldest first; none if it is gone."""
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def is_stopped(pid: int) -> bool:
     """Return True if a process runs no instruction: stopped by a signal, or in a frozen cgroup."""
     return state_of(pid) in FROZEN or _is_in_frozen_cgroup(pid)

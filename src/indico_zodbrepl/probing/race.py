@@ -6,9 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TypeVar, cast
 
 GRACE = 2.0
 """Seconds after its deadline for which a job may still be ending."""
+Result = TypeVar("Result")
+
+
+class NoAnswer(Exception):
+    """Work has not ended in time."""
 
 
 class Race:
@@ -91,6 +97,23 @@ class Race:
                     self._hanging[self._series, name] = earlier
                 elif thread.is_alive():
                     self._hanging[self._series, name] = thread, until
+
+
+def within(seconds: float, series: str, name: str, work: Callable[[], Result]) -> Result:
+    """Return the result of work that may hang, such as on a file server; raise what it raises.
+
+    Args:
+        series: as of ``Race``.
+        name: equal for the same work.
+
+    Raises NoAnswer: it has not ended after so many seconds, or still hangs since an earlier call.
+    """
+    race = Race(series)
+    race.start(name, lambda: [((name, ""), work())])
+    found = race.wait(time.monotonic() + seconds)
+    if (name, "") not in found:
+        raise NoAnswer(name)
+    return cast(Result, found[name, ""])
 
 
 def all_at_once(jobs: Iterable[Callable[[], object]]) -> None:

@@ -5,7 +5,7 @@
 Commands are lines of standard input, each answered by a line:
 
     full on|off       there is no room
-    slow SECONDS      each synchronisation takes so much longer
+    slow SECONDS      each synchronisation that writes something takes so much longer
     failing on|off    each synchronisation fails
     lose              undo what was not synchronised, as a loss of power does; the answer counts it;
                       no program may use the file system meanwhile
@@ -187,7 +187,8 @@ class Disk(mfusepy.Operations):
         if self.failing:
             self._unsynced.sync_failed(number)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        time.sleep(self.slow)
+        if self._unsynced.has(number):  # else nothing goes to the disk
+            time.sleep(self.slow)
         self._unsynced.synced(number)
         return 0
 

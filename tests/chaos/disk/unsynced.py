@@ -21,6 +21,7 @@ import contextlib
 import dataclasses
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class Unsynced:
         self._removed = removed
         self._clock = clock
         self._changes: list[_Change] = []
+        self._count: Counter[int] = Counter()  # of changes, by file
         self._descriptors: dict[int, tuple[int, int]] = {}
         self._kept = 0
 
@@ -170,8 +172,17 @@ class Unsynced:
     def _note(self, change: _Change) -> None:
         self._expire()
         self._changes.append(change)
+        self._count[change.file] += 1
 
     # Afterwards
+
+    def has(self, number: int) -> bool:
+        """Return True if a synchronisation of a file has something to write.
+
+        Args:
+            number: as of ``synced``.
+        """
+        return bool(self._count[number] or self._count[0])
 
     def synced(self, number: int) -> None:
         """Forget the changes of a file and of all names: they are on the disk.
@@ -179,6 +190,8 @@ class Unsynced:
         Args:
             number: the file's inode; 0 for a folder.
         """
+        if not self.has(number):
+            return
         written: list[tuple[int, int]] = []
         for each in reversed(self._changes):
             if each.file == number and each.failed:
@@ -209,6 +222,7 @@ class Unsynced:
         for each in self._changes:
             if is_settled(each):
                 each.settle()
+                self._count[each.file] -= 1
             else:
                 left.append(each)
         self._changes = left
@@ -222,6 +236,7 @@ class Unsynced:
             with contextlib.suppress(FileNotFoundError, FileExistsError):
                 each.undo(each.failed)
         self._changes = []
+        self._count.clear()
         return count
 
 

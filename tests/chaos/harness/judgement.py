@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -139,8 +140,17 @@ def _seconds_until_healthy(stage: Stage) -> float | None:
     whole = wait_until(is_whole, began + HEALTHY_SECONDS, LOOK_SECONDS)
     if not whole:
         print(stage.cluster.zodbrepl("h2", "status", code=None).stdout, flush=True)
+        print(_processes(), flush=True)
         whole = wait_until(is_whole, began + PATIENCE_SECONDS, LOOK_SECONDS)
     return round(time.monotonic() - began, 1) if whole else None
+
+
+def _processes() -> str:
+    """Return what runs on this machine, and what each process waits for."""
+    columns = "pid,ppid,pgid,stat,wchan:24,lstart,args"
+    return subprocess.run(
+        ["ps", "-e", "-ww", "-o", columns], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def window(anomaly: Anomaly, history: Sequence[Told]) -> Iterator[Told]:

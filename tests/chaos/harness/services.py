@@ -16,7 +16,7 @@ GROUP = "|".join(
         "supervisord",
         "dataplane.server",
         "dataplane.neo",
-        "cluster.conf (automation|admin)",
+        "cluster.conf (automation|admin|node run|watch)",
         "etcd.json",
         "tunnel.cfg",
         "postgres",

@@ -14,7 +14,8 @@ A call: {"call": number, "session", "kind", "began", "read", "to"}.  The kinds
 "append" and "look" read lists: "read" has for each one how much of it is as the session read it
 last, and what follows.  "write" and "read" read the value of an object.  "to" names the objects
 that the transaction changes.
-An answer: {"answer": number, "outcome", "ended", "server", "error"}.
+An answer: {"answer": number, "outcome", "ended", "server", "error"}.  The server is the one that the
+transaction was committed at; empty if that is not certain.
 A transaction that failed before it had read everything: {"failed": error, "began", "ended"}.
 """
 import json
@@ -31,7 +32,33 @@ from objects import LISTS, VALUES, generation, key_of, own_key
 from indico_zodbrepl.dataplane.client.status import storage_status
 from indico_zodbrepl.dataplane.programs.clock import boottime
 
+try:
+    from relstorage.adapters.txncontrol import GenericTransactionControl
+except ImportError:
+    GenericTransactionControl = None
+
 KINDS = ('append',) * 6 + ('look',) * 2 + ('write',) * 2 + ('read',)
+
+
+class CommittedAt(object):
+    """The server of the last commit of a RelStorage, which no status tells: that is of another moment.
+
+    Works on the class that all commits of the process pass through.  `server` is None with any other
+    storage.
+    """
+
+    def __init__(self):
+        self.server = None
+        if GenericTransactionControl is None:
+            return
+        commit = GenericTransactionControl.commit_phase2
+
+        def committed(control, store_connection, txn, load_connection):
+            server = store_connection.connection.replica
+            commit(control, store_connection, txn, load_connection)
+            self.server = server
+
+        GenericTransactionControl.commit_phase2 = committed
 
 
 class Client(object):
@@ -48,6 +75,7 @@ class Client(object):
         self._session = session
         self._place = place
         self._chance = chance
+        self._committed_at = CommittedAt()
         self._connection = db.open()
         self._drops = 0
         self._known = {}
@@ -65,6 +93,7 @@ class Client(object):
         began, server = boottime(), self._server()
         called = False
         self._seen = {}
+        self._committed_at.server = None
         try:
             transaction.begin()
             self._see_drops()
@@ -130,23 +159,22 @@ class Client(object):
 
     def _read_value(self, objects, number, generation):
         # Only so the read is of the present state; it is checked if the transaction changes something.
+        # ZODB ignores an object that is not loaded, or takes its former revision.
         key = self._value(generation)
+        read = objects[key][0]
         self._connection.readCurrent(objects[key])
         objects[own_key(self._place)][0] = number
-        return {key: objects[key][0]}, []
+        return {key: read}, []
 
     def _server(self):
         return storage_status(self._db)['server'] or ''
 
     def _answer(self, number, outcome, before, error):
-        server = self._server()
-        self._write(
-            answer=number,
-            outcome=outcome,
-            ended=boottime(),
-            error=error,
-            server=server if server == before else '',
-        )
+        server = self._committed_at.server
+        if server is None:
+            server = self._server()
+            server = server if server == before else ''
+        self._write(answer=number, outcome=outcome, ended=boottime(), error=error, server=server)
 
     def _write(self, **values):
         os.write(self._log, json.dumps(values) + '\n')

@@ -26,8 +26,10 @@ import chromium
 import engines
 import logins
 import situations
+from fake_jobs import FakeJobs
 
 from indico_zodbrepl.admin.app import create_app
+from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
@@ -184,4 +186,26 @@ def of(client: FlaskClient) -> Cluster:
     """The cluster of a module's ``client``."""
     found = client.application.jinja_env.globals["cluster"]
     assert isinstance(found, Cluster)
+    return found
+
+
+@pytest.fixture
+def with_data(tmp_path: Path) -> Cluster:
+    """A cluster with files of its own, whose node a has a database."""
+    before = situations.cluster()
+    source = tmp_path / "cluster.conf"
+    source.write_text("made up\n")
+    nodes = tuple(
+        dataclasses.replace(node, data_directory=tmp_path / node.name) for node in before.nodes
+    )
+    data_fs(nodes[0]).parent.mkdir()
+    data_fs(nodes[0]).write_bytes(b"FS21")
+    return dataclasses.replace(before, var_directory=tmp_path, source=source, nodes=nodes)
+
+
+@pytest.fixture
+def jobs(client: FlaskClient) -> FakeJobs:
+    """The jobs of a module's ``client`` that ``begins_nothing``."""
+    found = client.application.extensions["zodbrepl"].jobs
+    assert isinstance(found, FakeJobs)
     return found

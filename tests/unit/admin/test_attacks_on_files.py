@@ -148,6 +148,7 @@ def test_whatever_is_in_the_place_of_a_file_no_page_breaks(
             "/recover",
             "/recover/t1",
             "/journal",
+            "/incident",
             "/data",
             "/data/benchmarks",
             "/api/operations",

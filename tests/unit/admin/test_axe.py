@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import axe
 import looks
@@ -18,9 +19,11 @@ import situations
 import states
 from chromium import NewTab
 from flask.testing import FlaskClient
+from logs_of_three import LogsOfThree
 from spread import H1_LOST, WELL, spread
 from werkzeug.test import TestResponse
 
+from indico_zodbrepl.admin.pages import logs
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.host_status import Automation, Pause
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -130,6 +133,20 @@ def test_pages_while_the_automatic_failover_is_paused(
         "a viewer's paused operations": viewer(client).get("/operations"),
     }
     check(serve_client(client), answers)
+
+
+def test_logs_of_several_hosts_of_which_one_is_away(
+    check: Check,
+    serve_client: ServeClient,
+    page_of: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(logs, "host_of", lambda _cluster: SimpleNamespace(logs=LogsOfThree))
+    cluster = dataclasses.replace(spread(), var_directory=tmp_path)
+    client = page_of(cluster, lambda: situations.snapshot(cluster, hosts=HOSTS))
+    paths = ("/logs", "/logs?program=h1/node-b", "/node/a")
+    check(serve_client(client), {path: client.get(path) for path in paths})
 
 
 @pytest.mark.exhaustive

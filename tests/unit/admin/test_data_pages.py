@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import kept
 import pytest
 import situations
 from bs4 import BeautifulSoup
+from fake_jobs import FakeJobs, begins_nothing, job
 from flask.testing import FlaskClient
+from read_pages import soup, text_of
 
 from indico_zodbrepl.admin import benchmarks
 from indico_zodbrepl.admin.forms import TEST_TITLES
-from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.bench import results
 from indico_zodbrepl.bench.suites.in_app import READ, TESTS, WRITE
 from indico_zodbrepl.cluster.layout import Layout, data_fs
@@ -26,78 +26,19 @@ from indico_zodbrepl.host import statistics
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
+Serve = Callable[..., FlaskClient]
 QUICK = kept.settings(rounds=2)
 
 
-class FakeJobs:
-    """Remembers what was begun, and begins nothing."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[list[str], str]] = []
-        self.known: list[Job] = []
-
-    def run(self, arguments: Sequence[str], actor: str) -> Job:
-        self.begun.append((list(arguments), actor))
-        return job(arguments[0])
-
-    def running(self, kind: str) -> Job | None:
-        return next(
-            (each for each in self.known if each.ended is None and f"-{kind}-" in each.identifier),
-            None,
-        )
-
-
-def job(kind: str, ended: float | None = None) -> Job:
-    return Job(
-        f"20261120T110607.123Z-{kind}-0a1b",
-        f"bin/zodbrepl {kind}",
-        "bob (admin page)",
-        1795172767.0,
-        ended,
-        None if ended is None else 0,
-        (),
-        None,
-    )
+@pytest.fixture
+def of(with_data: Cluster) -> Cluster:
+    """The cluster of ``client``."""
+    return with_data
 
 
 @pytest.fixture
-def of(tmp_path: Path) -> Cluster:
-    """The cluster of ``client``, with files of its own; its node a has a database."""
-    before = situations.cluster()
-    source = tmp_path / "cluster.conf"
-    source.write_text("made up\n")
-    nodes = tuple(
-        dataclasses.replace(node, data_directory=tmp_path / node.name) for node in before.nodes
-    )
-    data_fs(nodes[0]).parent.mkdir()
-    data_fs(nodes[0]).write_bytes(b"FS21")
-    return dataclasses.replace(before, var_directory=tmp_path, source=source, nodes=nodes)
-
-
-@pytest.fixture
-def client(make_client: MakeClient, of: Cluster) -> FlaskClient:
-    made = make_client({"source": of.source, "nodes": of.nodes})
-    site = made.application.extensions["zodbrepl"]
-    site.__dict__["jobs"] = FakeJobs()
-    return made
-
-
-@pytest.fixture
-def jobs(client: FlaskClient) -> FakeJobs:
-    found: FakeJobs = client.application.extensions["zodbrepl"].jobs
-    return found
-
-
-def soup(client: FlaskClient, path: str, status: int = 200) -> BeautifulSoup:
-    answer = client.get(path)
-    assert status == answer.status_code, answer.text
-    return BeautifulSoup(answer.text, "html.parser")
-
-
-def text_of(page: BeautifulSoup, selector: str = "main") -> str:
-    found = page.select_one(selector)
-    assert found is not None, selector
-    return " ".join(found.get_text(" ").split())
+def client(page_of: Serve, of: Cluster) -> FlaskClient:
+    return begins_nothing(page_of(of, lambda: situations.snapshot(of)))
 
 
 def test_before_the_first_look_the_page_says_how_to_have_one(client: FlaskClient) -> None:
@@ -512,3 +453,35 @@ def test_runs_of_other_settings_are_not_one_line(of: Cluster) -> None:
     }
     assert [] == benchmarks.changes(runs, runs[-1])
     assert [] == benchmarks.changes([], like)
+
+
+def uploads(make_client: MakeClient, **situation: Any) -> FlaskClient:
+    """A client of the page once it has looked at the cluster."""
+    client = make_client(**situation)
+    watcher = client.application.extensions["zodbrepl"].watcher
+    assert watcher.latest(10.0) is not None
+    return client
+
+
+def test_each_node_says_whether_it_has_the_uploaded_files(
+    make_client: MakeClient, viewer: ClientFor
+) -> None:
+    lacking = situations.server("a", blobs_missing=2, blob_missing="/srv/a/blobs/0x00/x.blob")
+    client = uploads(make_client, servers={"a": lacking, "b": situations.REFUSED})
+    table = text_of(soup(client, "/data"), "[aria-labelledby=uploads-title] table")
+    assert "a 2 are missing /srv/a/blobs/0x00/x.blob" in table
+    assert "b unknown: its server does not answer unknown" in table
+    table = text_of(soup(viewer(client), "/data"), "[aria-labelledby=uploads-title] table")
+    assert "2 are missing" in table
+    assert "x.blob" not in table
+
+
+def test_files_outside_of_the_database_and_requests_without_a_file_are_told(
+    make_client: MakeClient,
+) -> None:
+    one = situations.instance("one", files_in_archive=3, files_missing=4, file_missing="a paper")
+    client = uploads(make_client, indico={"one": one})
+    told = text_of(soup(client, "/data"), "[aria-labelledby=uploads-title]")
+    assert "none was missing when it sent files" in told
+    assert "3 older files are in Indico's archive" in told
+    assert "Indico instance one answered 4 requests of the last 10 minutes with 503" in told

@@ -171,6 +171,7 @@ def client(make_client: MakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("/operations/failover?node=b", 5),
         ("/operations/abandon", 1),
         ("/journal", 2),
+        ("/incident?since=2026-01-01T00:00", 3),
         ("/data", 1),
         ("/recover", 1),
         (f"/recover/{past.TAIL}", 8),

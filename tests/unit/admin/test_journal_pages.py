@@ -16,6 +16,7 @@ from bs4 import BeautifulSoup
 from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
+from read_pages import soup, text_of
 
 from indico_zodbrepl.admin.journal_view import PAGE, Wanted, select
 from indico_zodbrepl.admin.pages import journal as pages
@@ -39,24 +40,9 @@ def client(make_client: MakeClient) -> FlaskClient:
     return make_client()
 
 
-def soup(client: FlaskClient, path: str, status: int = 200) -> BeautifulSoup:
-    answer = client.get(path, buffered=True)
-    assert status == answer.status_code, answer.text
-    return BeautifulSoup(answer.text, "html.parser")
-
-
 def listed(page: BeautifulSoup) -> list[str]:
     """The operations of a page, by the paths of their links."""
     return [str(link["href"]).rpartition("/")[2] for link in page.select("table.journal th a")]
-
-
-def text_of(page: BeautifulSoup, selector: str = "main") -> str:
-    found = page.select_one(selector)
-    assert found is not None
-    for each in found.select("bdi, time"):
-        each.unwrap()
-    found.smooth()
-    return " ".join(found.get_text(" ").split())
 
 
 def test_an_empty_journal_says_so(client: FlaskClient) -> None:

@@ -13,7 +13,15 @@ from flask.testing import FlaskClient
 from playwright.sync_api import expect
 
 MakeClient = Callable[..., FlaskClient]
-PAGES = {"r": "operations", "j": "journal", "h": "history", "d": "data", "o": ""}
+PAGES = {
+    "r": "operations",
+    "j": "journal",
+    "h": "history",
+    "d": "data",
+    "l": "logs",
+    "c": "configuration",
+    "o": "",
+}
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ def test_a_question_mark_lists_the_keys_and_escape_closes_the_list(tab: Tab) -> 
     listed = tab.page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(listed).to_be_visible()
     expect(listed.get_by_role("button", name="Close")).to_be_focused()
-    assert [["g", key] for key in "orjhd"] + [["p"], ["?"]] == [
+    assert [["g", key] for key in "orjhdlc"] + [["p"], ["?"]] == [
         row.locator("kbd").all_text_contents() for row in listed.locator("dl > div").all()
     ]
     axe.check(tab, "the list of the keyboard shortcuts")

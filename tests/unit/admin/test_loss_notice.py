@@ -25,7 +25,16 @@ MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
 NOTICE = "Lost transactions wait for a decision."
 OTHER = "a-3-20261121T110607Z"
-PAGES = ("/", "/node/a", "/operations", "/journal", "/data", "/recover", "/nothing-here")
+PAGES = (
+    "/",
+    "/node/a",
+    "/operations",
+    "/journal",
+    "/incident",
+    "/data",
+    "/recover",
+    "/nothing-here",
+)
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ Response = tuple[str, str, str]
 """A path as described, a method, a status code."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
+SHOWS_CONTENTS = {("/api/logs", "get")}
+"""Changes nothing, so that operators may in read-only mode too."""
 BEGIN = {"operation": "rejoin", "target": "b", "expected": "1a2b"}
 
 
@@ -107,7 +109,7 @@ def test_what_only_operators_may_is_described_with_403(make_client: MakeClient) 
             for rule in app.url_map.iter_rules()
             if rule.endpoint.startswith("api.") and gate.needed(rule.endpoint) == "operator"
         }
-    assert restricted == {
+    assert restricted | SHOWS_CONTENTS == {
         (path, method) for path, method, said in operations() if "403" in said["responses"]
     }
 
@@ -207,8 +209,15 @@ def what_only_shows(programs: Programs) -> Iterator[tuple[str, str, TestResponse
         "/api/operations?limit=x",
         "/api/history",
         "/api/history?range=x",
+        "/api/backups",
+        "/api/configuration",
+        f"/api/incident?entry={entry.identifier}",
+        "/api/incident?since=x",
+        "/api/incident?entry=nothing",
     ):
         yield asked.partition("?")[0], "get", programs.viewer.get(asked)
+    for asked in ("/api/logs", f"/api/logs?text={'x' * 201}", "/api/logs?host=nowhere"):
+        yield "/api/logs", "get", programs.operator.get(asked)
     for identifier in ("nothing", entry.identifier):
         yield "/api/operations/{id}", "get", programs.viewer.get(f"/api/operations/{identifier}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from flask.testing import FlaskClient
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.host import statistics
+from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.operation import Outcome
 
 
@@ -54,6 +57,30 @@ def test_the_pages_of_what_was_fit_and_can_be_read(
     for path in paths:
         tab.open(address + path)
         looks.check_at(tab, path, (1280, 390))
+
+
+def test_the_page_of_backups_fits_and_can_be_read(
+    new_tab: NewTab,
+    serve_client: Callable[[FlaskClient], str],
+    make_client: Callable[..., FlaskClient],
+    tmp_path: Path,
+) -> None:
+    tab = new_tab()
+    folder = tmp_path / "backups"
+    schedule = {"backup_directory": folder, "backup_time": datetime.time(3)}
+    address = serve_client(make_client(schedule))
+    tab.open(address + "/data/backups")
+    looks.check_at(tab, "no backups", (1280, 390))
+    cluster = dataclasses.replace(
+        situations.cluster(), var_directory=tmp_path, backup_directory=folder
+    )
+    for name in ("2026-11-20-03-00-00.fs", "2026-11-21-03-00-00.deltafs", ""):
+        past.back_up(cluster, name)
+    (folder / "2026-11-21-03-00-00.deltafs").unlink()
+    with contextlib.suppress(OSError), journal.journaled(cluster, "backup", "b", "each night"):
+        raise OSError("No space left on device")
+    tab.open(address + "/data/backups")
+    looks.check_at(tab, "backups", (1280, 390))
 
 
 def test_a_wrong_form_says_so_where_the_page_begins(

@@ -6,14 +6,16 @@ import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import looks
 import pytest
 import situations
-from bs4 import BeautifulSoup
 from chromium import NewTab
 from flask.testing import FlaskClient
+from read_pages import soup
 
+from indico_zodbrepl.admin import silence_view
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.operations import journal, silences
 from indico_zodbrepl.operations.silences import key_of, name_of
@@ -32,12 +34,6 @@ def client(make_client: Callable[..., FlaskClient]) -> FlaskClient:
 @pytest.fixture
 def of(tmp_path: Path) -> Cluster:
     return dataclasses.replace(situations.cluster(), var_directory=tmp_path)
-
-
-def soup(client: FlaskClient, path: str) -> BeautifulSoup:
-    answer = client.get(path)
-    assert 200 == answer.status_code
-    return BeautifulSoup(answer.text, "html.parser")
 
 
 def send(client: FlaskClient, path: str, **fields: str) -> int:
@@ -76,6 +72,26 @@ def test_an_operator_silences_an_alert_which_stays_visible_with_name_reason_and_
     assert "Silenced by" not in problems(client)
     end = journal.read(of)[0][1].plan
     assert ("silence-end", "it has arrived") == (end.operation, end.reason)
+
+
+def test_a_page_computes_the_active_silences_once_and_the_next_page_again(
+    make_client: Callable[..., FlaskClient], of: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alerts = situations.snapshot(**situations.ALL_STOPPED).warnings
+    assert len(alerts) > 1
+    client = make_client(**situations.ALL_STOPPED)
+    computed = []
+
+    def active(*arguments: Any) -> dict[silences.Key, silences.Silence]:
+        computed.append(arguments)
+        return silences.active(*arguments)
+
+    monkeypatch.setattr(silence_view, "active", active)
+    assert "Silenced by" not in problems(client)
+    assert 1 == len(computed)
+    silences.silence(of, alerts[1], 2, "disk ordered", "anna", now=time.time())
+    assert "Silenced by anna" in problems(client)
+    assert 2 == len(computed)
 
 
 def test_what_is_not_silenced_cannot_be_ended(client: FlaskClient, of: Cluster) -> None:

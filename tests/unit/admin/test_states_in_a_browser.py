@@ -32,7 +32,11 @@ OTHER_PAGES = (
     "/operations/current",
     "/recover",
     "/journal",
+    "/incident",
     "/data",
+    "/data/backups",
+    "/logs",
+    "/configuration",
     "/data/benchmarks",
 )
 MOST_STOPS = 200

@@ -343,6 +343,7 @@ PATHS = [
     "/data",
     "/data/benchmarks",
     "/recover",
+    "/incident",
     "/nothing",
     "/operations/current",
     "/node/nobody",

@@ -63,7 +63,9 @@ def test_a_storage_without_servers_has_nothing_that_could_follow() -> None:
     ("name", "followers", "observable"),
     [
         ("zeo", "", ""),
+        ("zrs-0", "", ""),
         ("zrs", "b", "b"),
+        ("zrs-sync", "b", "b"),
         ("zrs-2-direct", "bc", "bc"),
         ("zrs-2-serial", "bc", "bc"),
         ("postgresql-sync", "b", "b"),

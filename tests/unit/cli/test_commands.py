@@ -201,8 +201,8 @@ print(*sys.modules, file=sys.stderr)
         (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 23),
         (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 23),
         (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 23),
-        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 98),
-        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 91),
+        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 101),
+        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 94),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )

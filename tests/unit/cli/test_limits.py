@@ -14,7 +14,7 @@ from indico_zodbrepl.cli import main
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.cluster.shapes import SHAPES
-from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 ROOT = Path(__file__).parents[3]
 ORACLE = "<oracle>\n  dsn host/service\n  user indico\n  password-file {home}/password\n</oracle>\n"
@@ -185,3 +185,20 @@ def test_files_are_moved_only_where_the_database_keeps_them(
     else:
         assert result.exit_code == ExitCode.REFUSED, result.output
         assert reason in result.output
+
+
+@pytest.mark.parametrize("name", backends.names())
+def test_backups_can_be_scheduled_where_there_is_a_command_that_makes_them(
+    home: Path, name: str
+) -> None:
+    cluster = make(home, name)
+    assert backends.can(cluster, "backup") is SHAPES[name].has_backups
+    path = home / "scheduled.conf"
+    text = (cluster.source).read_text()
+    path.write_text(f"backup-directory /backup\nbackup-time 03:00\n{text}")
+    if SHAPES[name].has_backups:
+        assert load(path, home).backup_time is not None
+        return
+    with pytest.raises(OperatorError) as caught:
+        load(path, home)
+    assert f":2: the backend {name} has backups of its own" in caught.value.detail

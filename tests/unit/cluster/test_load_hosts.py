@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,13 @@ def test_a_folder_of_backups_is_on_a_host_or_on_each(tmp_path: Path) -> None:
     assert [None, Path("/backup")] == own
     each = load_text(tmp_path, HOSTS + "backup-directory /backup\n")
     assert Path("/backup") == dataclasses.replace(each, here="one").own_backup_directory
+
+
+def test_backups_on_a_schedule_need_the_host_whose_timer_makes_them(tmp_path: Path) -> None:
+    text = HOSTS + "backup-time 03:00\nbackup-directory"
+    assert datetime.time(3) == load_text(tmp_path, f"{text} two:/backup\n").backup_time
+    (found,) = refusal(tmp_path, f"{text} /backup\n")
+    assert found == (
+        f"cluster.conf:{len(HOSTS.splitlines()) + 1}: backup-time needs the host in "
+        "backup-directory, such as one:/backup: the timer of that host makes the backup"
+    )

@@ -24,7 +24,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "backend zrs",
             "backend zrs\ncolour blue",
             "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, automatic, "
-            "backend, backup-directory, encryption, files, keep-alive-delay, lease, "
+            "backend, backup-directory, backup-time, encryption, files, keep-alive-delay, lease, "
             "min-followers, name, public-url, reconnect-delay, scheduler-takeover, site-conf, "
             "synchronous, synchronous-alone, synchronous-level, synchronous-timeout, "
             "var-directory)",
@@ -246,6 +246,24 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "backend zrs\nbackup-directory three:/backup",
             "3: three is no <host> of this cluster",
             id="backups on no host",
+        ),
+        pytest.param(
+            "backend zrs",
+            "backend zrs\nbackup-directory /backup\nbackup-time 3 o'clock",
+            '4: "3 o\'clock" is not a time of day such as 03:00',
+            id="not a time of day",
+        ),
+        pytest.param(
+            "backend zrs",
+            "backend zrs\nbackup-directory /backup\nbackup-time 24:00",
+            "4: '24:00' is not a time of day such as 03:00",
+            id="an hour that no day has",
+        ),
+        pytest.param(
+            "backend zrs",
+            "backend zrs\nbackup-time 03:00",
+            "3: backup-time needs backup-directory too",
+            id="scheduled backups without a folder",
         ),
         pytest.param(
             "backend zrs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import getpass
 import shutil
 import subprocess
@@ -185,3 +186,87 @@ def test_the_service_runs_as_its_user_and_gains_no_privilege(tmp_path: Path) -> 
 def test_folders_inside_of_others_and_repeated_ones_are_left_out() -> None:
     given = map(Path, ("/a", "/a/b", "/c/d", "/c/d", "/cc"))
     assert tuple(map(Path, ("/a", "/c/d", "/cc"))) == outermost(given)
+
+
+def scheduled(service: Service, host: str | None = None) -> Service:
+    """The service of a cluster with a daily backup at half past one."""
+    return dataclasses.replace(
+        service,
+        cluster=dataclasses.replace(
+            service.cluster,
+            backup_time=datetime.time(1, 30),
+            backup_directory=Path("/backup/indico"),
+            backup_host=host,
+        ),
+    )
+
+
+@needs_systemd
+@pytest.mark.parametrize("name", ["zodbrepl", "two words, a=b (c): d"])
+@pytest.mark.parametrize("several", [False, True])
+def test_systemd_finds_nothing_wrong_in_the_units_of_backups(
+    tmp_path: Path, name: str, several: bool
+) -> None:
+    home = tmp_path / name
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/zodbrepl").touch(0o755)
+    service = scheduled(service_in(home))
+    if several:
+        service = scheduled(on_hosts(service), "one")
+    units = [tmp_path / path.name for path in service.files(ACCOUNT, COMMAND, ())]
+    for path, text in service.files(ACCOUNT, COMMAND, ()).items():
+        (tmp_path / path.name).write_text(text)
+    assert {service.backup_unit, service.backup_timer} <= {unit.name for unit in units}
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *(u for u in units if u.suffix != ".conf")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert [] == [line for line in done.stderr.splitlines() if "zodbrepl-demo" in line]
+
+
+def test_a_timer_starts_the_backup_daily_and_after_the_host_was_down(tmp_path: Path) -> None:
+    service = scheduled(service_in(tmp_path))
+    files = service.files(ACCOUNT, COMMAND, ())
+    timer = files[UNITS / "zodbrepl-demo-backup.timer"].splitlines()
+    assert {"OnCalendar=*-*-* 01:30:00 UTC", "Persistent=true"} <= {*timer}
+    assert "WantedBy=timers.target" in timer
+    assert ("zodbrepl-demo.service", "zodbrepl-demo-backup.timer") == service.enabled
+
+
+def test_a_scheduled_backup_runs_as_the_user_of_the_cluster_in_the_same_sandbox(
+    tmp_path: Path,
+) -> None:
+    service = scheduled(service_in(tmp_path))
+    files = service.files(ACCOUNT, COMMAND, ())
+    lines = files[UNITS / "zodbrepl-demo-backup.service"].splitlines()
+    (start,) = (line for line in lines if line.startswith("ExecStart="))
+    assert start.endswith(f" -c {service.cluster.source} backup --reason schedule")
+    own = {"Type=oneshot", f"User={ACCOUNT.user}", f"Group={ACCOUNT.group}"}
+    assert own <= {*lines}
+    unit = unit_of(service)
+    sandbox = lines[lines.index("UMask=0077") :]
+    assert sandbox == unit[unit.index("UMask=0077") : unit.index("[Install]") - 1]
+    (writable,) = (line for line in lines if line.startswith("ReadWritePaths="))
+    assert writable.endswith(" -/backup")
+    (needed,) = (line for line in lines if line.startswith("RequiresMountsFor="))
+    assert needed.endswith(" /backup/indico"), "nothing is written below a disk's mount point"
+
+
+def test_a_cluster_without_a_schedule_has_no_timer(tmp_path: Path) -> None:
+    service = service_in(tmp_path)
+    assert not [path for path in service.files(ACCOUNT, COMMAND, ()) if "backup" in path.name]
+    assert service.units == service.enabled
+
+
+def test_of_several_hosts_the_one_with_the_folder_of_backups_has_the_timer(
+    tmp_path: Path,
+) -> None:
+    on = on_hosts(service_in(tmp_path))
+    for folder_on, expected in (("one", True), ("two", False)):
+        service = scheduled(on, folder_on)
+        found = {path.name for path in service.files(ACCOUNT, COMMAND, ())}
+        assert ("zodbrepl-demo-backup.timer" in found) is expected
+        assert (service.backup_timer in service.enabled) is expected

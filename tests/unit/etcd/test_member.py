@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import shutil
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from supervisor.options import UnhosedConfigParser
 
-from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load, rendering
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.places import Address
@@ -159,6 +162,35 @@ def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
     refusal = done.failures[etcd_control.NAME]
     assert refusal.exit_code is ExitCode.REFUSED
     assert "etcd replace" in refusal.hint
+
+
+def starts(cluster: Cluster) -> subprocess.CompletedProcess[str]:
+    """Start the member as supervisor does, with a program that says its arguments."""
+    parser = UnhosedConfigParser()
+    installation = Installation(home_from_environment())
+    programs = [etcd_control.program(cluster)]
+    parser.read_string(rendering.supervisord_conf(cluster, installation, programs, as_root=False))
+    return subprocess.run(
+        shlex.split(parser["program:etcd"]["command"]), capture_output=True, text=True, check=False
+    )
+
+
+def test_supervisor_starts_no_member_that_lost_its_data(
+    certified: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(etcd_control, "find", lambda: Path("/bin/echo"))
+    layout = Layout(certified)
+    said = f"--config-file {layout.etcd_conf}\n"
+    assert said == starts(certified).stdout
+    layout.etcd_founded.touch()
+    refused = starts(certified)
+    assert "the data of etcd on this host is lost" in refused.stderr
+    assert (1, "") == (refused.returncode, refused.stdout)
+    layout.etcd_joins.touch()
+    assert said == starts(certified).stdout
+    layout.etcd_joins.unlink()
+    (member.data_directory(certified) / "member").mkdir(parents=True)
+    assert said == starts(certified).stdout
 
 
 @pytest.mark.skipif(shutil.which("etcd") is None, reason="lacks etcd-server")

@@ -21,6 +21,7 @@ SECTIONS: dict[str, tuple[list[type], set[str]]] = {
     "An entry of `indico`": ([snapshot.IndicoStatus], set()),
     "An entry of `hosts`": ([host_status.HostStatus], set()),
     "`automation`": ([host_status.Automation], set()),
+    "`backup`": ([host_status.BackupStatus], set()),
     "`etcd`": ([host_status.EtcdStatus], set()),
     "An entry of `warnings`": ([answers.Alert], set()),
     "An entry of `records`": ([snapshot.EpochWord], set()),

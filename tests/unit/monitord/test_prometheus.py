@@ -162,6 +162,7 @@ BAD: dict[str, tuple[dict[str, float | None], str]] = {
     "ZodbreplIndicoDown": ({'zodbrepl_indico_up{indico="one"}': 0}, "5m"),
     "ZodbreplIndicoReadOnly": ({'zodbrepl_indico_writable{indico="one"}': 0}, "5m"),
     "ZodbreplOperationOpen": ({"zodbrepl_operations_open": 1}, "40m"),
+    "ZodbreplBackupLate": ({"zodbrepl_backup_last_success_timestamp_seconds": -1e5}, "25m"),
     "ZodbreplDeliveryFails": ({'zodbrepl_deliveries_waiting{hook="webhook"}': 11}, "5m"),
     "ZodbreplMonitorCannotWrite": ({"zodbrepl_unwritten_total": -1}, "5m"),
     "ZodbreplCriticalAlert": ({'zodbrepl_alerts{level="critical"}': 1}, "5m"),

@@ -99,6 +99,26 @@ def outage(number: int = 0, first_save: float | None = 3.4) -> Operation:
     return dataclasses.replace(begun, ended=ended, outcome=Outcome.DONE, told=found.figures())
 
 
+def back_up(cluster: Cluster, name: str) -> None:
+    """Leave what a backup leaves: its entry in the journal, and its file; no name: nothing new."""
+    kind = "none" if not name else "full" if name.endswith(".fs") else "incremental"
+    folder = cluster.backup_directory
+    assert folder is not None
+    with journal.journaled(cluster, "backup", "b", "each night") as told:
+        told.figures |= {
+            "folder": str(folder),
+            "kind": kind,
+            "name": name,
+            "bytes": 907_000 if name else 0,
+            "whole": 1_258_291,
+            "last_tid": "03ff000000000001",
+            "seconds": 1.5,
+        }
+    folder.mkdir(exist_ok=True)
+    if name:
+        (folder / name).write_bytes(b"FS21")
+
+
 def keep(cluster: Cluster, *entries: Operation) -> None:
     for each in entries:
         journal.append(cluster, each)

@@ -42,6 +42,16 @@ def test_of_several_lines_of_an_operation_the_last_one_counts(of: Cluster) -> No
     assert ([ended, entry(1)], []) == journal.read(of)
 
 
+def test_two_operations_of_one_kind_in_one_millisecond_are_two_entries(of: Cluster) -> None:
+    first, second = (
+        operation.new("test", PLAN, "somebody", 1795172767.1234 + seconds)
+        for seconds in (0, 0.0001)
+    )
+    journal.append(of, first)
+    journal.append(of, second)
+    assert [first, second] == journal.read(of)[0]
+
+
 def test_without_a_file_there_are_no_entries(of: Cluster) -> None:
     assert ([], []) == journal.read(of)
 

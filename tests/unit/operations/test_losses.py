@@ -134,6 +134,7 @@ def test_once_the_old_primary_rejoins_its_export_is_the_loss() -> None:
     exported = of("rejoin", "a", 1, exported=4, exported_to="/var/lost-tails/a-3-x")
     (found,) = losses([unread(), exported])
     assert ("a-3-x", 4, True) == (found.name, found.transactions, found.exported)
+    assert (unread().identifier,) == found.failovers
     assert () == losses([unread(), of("rejoin", "a", 1)]), "it had nothing of its own"
 
 

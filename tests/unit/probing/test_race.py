@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from indico_zodbrepl.probing import race as race_module
-from indico_zodbrepl.probing.race import Race, all_at_once
+from indico_zodbrepl.probing.race import NoAnswer, Race, all_at_once, within
 
 Results = Iterator[tuple[tuple[str, str], object]]
 
@@ -53,6 +53,32 @@ def test_a_job_that_goes_on_hanging_is_not_started_again_and_again_until_it_ends
     race = Race("a series of this test")
     race.start("hang", hang)
     assert {("answer", ""): 1} == race.wait(time.monotonic() + GENEROUS)
+
+
+def test_work_that_hangs_is_given_up_at_its_deadline_and_started_again_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(race_module, "GRACE", 0.0)
+    over, started = threading.Event(), []
+
+    def hang() -> int:
+        started.append(threading.current_thread())
+        over.wait(GENEROUS)
+        return 1
+
+    for _ in range(3):
+        with pytest.raises(NoAnswer):
+            within(0.05, "work of this test", "hang", hang)
+    assert 1 == len(started)
+    over.set()
+    started[0].join(GENEROUS)
+    assert 1 == within(GENEROUS, "work of this test", "hang", hang)
+
+
+def test_what_work_raises_reaches_the_caller() -> None:
+    with pytest.raises(ZeroDivisionError):
+        within(GENEROUS, "work of this test", "wrong", lambda: 1 // 0)
+    assert within(GENEROUS, "work of this test", "none", lambda: None) is None
 
 
 def test_all_done_is_not_waited_for() -> None:

@@ -10,7 +10,15 @@ from flask import Flask
 
 from indico_zodbrepl.admin.api import openapi
 from indico_zodbrepl.admin.api.openapi import Schema
-from indico_zodbrepl.admin.pages import api, history, machines
+from indico_zodbrepl.admin.pages import (
+    api,
+    backups,
+    configuration,
+    history,
+    incident,
+    logs,
+    machines,
+)
 from indico_zodbrepl.monitor.metrics import SNAPSHOT_METRICS
 
 HEAD = """\
@@ -56,7 +64,7 @@ the page exports the time since the node's own last one.
 def description() -> dict[str, Any]:
     """Return the OpenAPI document, made without a cluster.  Do not modify it."""
     app = Flask(__name__)
-    for page in (machines, api, history):
+    for page in (machines, api, history, incident, backups, configuration, logs):
         app.register_blueprint(page.blueprint)
     return openapi.document(app)
 

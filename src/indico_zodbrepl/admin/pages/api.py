@@ -10,10 +10,11 @@ from flask.typing import ResponseReturnValue
 from indico_zodbrepl.admin import journal_view, visibility
 from indico_zodbrepl.admin.access.gate import actor, operator, sender
 from indico_zodbrepl.admin.access.quotas import Quota
-from indico_zodbrepl.admin.api import answers, exchange
-from indico_zodbrepl.admin.api.answers import Begun, Operations, PlanAnswer, Work
+from indico_zodbrepl.admin.api import exchange, operation_answers
+from indico_zodbrepl.admin.api.answers import Begun
 from indico_zodbrepl.admin.api.exchange import of_operation, of_refusal, problem, reply
 from indico_zodbrepl.admin.api.openapi import describe, query
+from indico_zodbrepl.admin.api.operation_answers import Operations, PlanAnswer, Work
 from indico_zodbrepl.admin.jobs import Ending, Job
 from indico_zodbrepl.admin.journal_view import Wanted
 from indico_zodbrepl.admin.operation_view import Opened, opened
@@ -76,16 +77,18 @@ def list_operations() -> ResponseReturnValue:
         actor=asked.get("actor", ""),
     )
     outages = by_operation(entries)
-    found, more = answers.page(entries, wanted, asked.get("before", ""), int(limit))
+    found, more = journal_view.newest_before(entries, wanted, asked.get("before", ""), int(limit))
     further = {**asked.to_dict(), "before": found[-1].identifier} if more else {}
     return reply(
         Operations(
             tuple(
-                answers.in_short(each, _href(each.identifier), outages.get(each.identifier))
+                operation_answers.in_short(
+                    each, _href(each.identifier), outages.get(each.identifier)
+                )
                 for each in found
             ),
             tuple(
-                answers.job_answer(visibility.job(job))
+                operation_answers.job_answer(visibility.job(job))
                 for job in here().jobs.recent()
                 if job.ended is None
             ),
@@ -119,7 +122,7 @@ def plan() -> ResponseReturnValue:
         _planning.give_back(who)
     if isinstance(made, Refusal):
         return of_refusal(made)
-    return reply(answers.planned(made, planning.sealed(made, history)))
+    return reply(operation_answers.planned(made, planning.sealed(made, history)))
 
 
 @blueprint.post("")
@@ -160,8 +163,8 @@ def one(identifier: str) -> ResponseReturnValue:
         present = now.operation if _is(now, operation.identifier) else None
         shown = visibility.operation(present or operation)
         outage = by_operation(journal_view.read(here().cluster)[0]).get(shown.identifier)
-        whole = answers.whole(shown, outage, at_work=bool(present) and now.at_work)
-    return reply(answers.work(None if job is None else visibility.job(job), whole))
+        whole = operation_answers.whole(shown, outage, at_work=bool(present) and now.at_work)
+    return reply(operation_answers.work(None if job is None else visibility.job(job), whole))
 
 
 @blueprint.post("/<identifier>/resume")

@@ -29,6 +29,20 @@ MOST_RUNS = 20
 blueprint = Blueprint("data", __name__)
 
 
+def begun(kind: str, arguments: list[str]) -> ResponseReturnValue:
+    """Start a command and show its page.  Raises OperatorError if one of its kind is running."""
+    running = here().jobs.running(kind)
+    if running is not None:
+        raise OperatorError(
+            _("This is running already"),
+            f"{running.command}, {running.actor}",
+            _("Wait until it has ended; its page shows the progress."),
+            ExitCode.REFUSED,
+        )
+    job = here().jobs.run(arguments, actor())
+    return redirect(url_for("operations.job", identifier=job.identifier), 303)
+
+
 @blueprint.get("/data")
 def show() -> ResponseReturnValue:
     return _statistics(_statistics_form())
@@ -41,7 +55,7 @@ def read() -> ResponseReturnValue:
     form = _statistics_form()
     if not form.validate_on_submit():
         return _statistics(form), 400
-    return _begun("stats", form.arguments())
+    return begun("stats", form.arguments())
 
 
 @blueprint.get("/data/benchmarks")
@@ -56,7 +70,7 @@ def measure() -> ResponseReturnValue:
     form = _benchmark_form()
     if not form.validate_on_submit():
         return _benchmarks(form), 400
-    return _begun("bench", form.arguments())
+    return begun("bench", form.arguments())
 
 
 def _statistics_form() -> StatisticsForm:
@@ -78,7 +92,7 @@ def _statistics(form: StatisticsForm) -> str:
         last = statistics.last(site.cluster)
     except OperatorError as error:
         problem = error
-    where, why_not = None, why_not_operate()
+    where, why_not, sighting = None, why_not_operate(), site.watcher.latest()
     try:
         where = host_of(site.cluster).database(None)
     except OperatorError as error:
@@ -97,6 +111,8 @@ def _statistics(form: StatisticsForm) -> str:
         why_not=why_not,
         age=None if last is None else max(0.0, time.time() - last.at),
         history=statistics.HISTORY,
+        snapshot=sighting and sighting.snapshot,
+        archive=Layout(site.cluster).archive,
         running=site.jobs.running("stats"),
         most=MOST_ROWS,
         command=Commands(site.cluster, site.home).zodbrepl("stats"),
@@ -143,19 +159,6 @@ def _reports(site: Site, kept: list[Run]) -> dict[str, str]:
         name: commands.zodbrepl("bench", "report", str(Layout(site.cluster).bench / name))
         for name in list(names)[:MOST_RUNS]
     }
-
-
-def _begun(kind: str, arguments: list[str]) -> ResponseReturnValue:
-    running = here().jobs.running(kind)
-    if running is not None:
-        raise OperatorError(
-            _("This is running already"),
-            f"{running.command}, {running.actor}",
-            _("Wait until it has ended; its page shows the progress."),
-            ExitCode.REFUSED,
-        )
-    job = here().jobs.run(arguments, actor())
-    return redirect(url_for("operations.job", identifier=job.identifier), 303)
 
 
 def _readable(cluster: Cluster) -> list[str]:

@@ -14,6 +14,7 @@ from indico_zodbrepl.admin.api.answers import History, HistorySeries
 from indico_zodbrepl.admin.api.exchange import problem, reply
 from indico_zodbrepl.admin.api.openapi import describe, query
 from indico_zodbrepl.admin.charts import DEFAULT, RANGES, Period
+from indico_zodbrepl.admin.incident import parameters
 from indico_zodbrepl.admin.marks import HistoryMark
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.errors import OperatorError
@@ -50,6 +51,7 @@ def show() -> ResponseReturnValue:
         days=days,
         trouble=trouble,
         marks=_marks(shown)[::-1],
+        period=parameters((shown.begins, shown.ends)),
     )
 
 

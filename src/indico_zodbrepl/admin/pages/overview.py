@@ -12,6 +12,7 @@ from indico_zodbrepl.admin.filters import iso
 from indico_zodbrepl.admin.jobs import tail
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.host.log_files import masked
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 
 TAKEN = "Zodbrepl-Taken"
@@ -35,12 +36,20 @@ def show() -> Response:
 def node(name: str) -> Response:
     site = here()
     try:
-        program = site.cluster.node(name).program
+        shown = site.cluster.node(name)
     except KeyError:
         abort(404, _("There is no node of that name."))
     found = site.context()
-    log = tail(Layout(site.cluster).program_log(program))
-    page = render_template("node.html", node=found["snapshot"].node(name), log=log, **found)
+    program = shown.program
+    log = [masked(line) for line in tail(Layout(site.cluster).program_log(program))]
+    page = render_template(
+        "node.html",
+        node=found["snapshot"].node(name),
+        log=log,
+        log_of=f"{shown.on}/{program}" if shown.on else program,
+        elsewhere=shown.on if not site.cluster.is_here(shown) else None,
+        **found,
+    )
     return _conditional(found["sighting"], page)
 
 

@@ -38,6 +38,7 @@ class MariaDB(native_replication.NativeServers):
     # The server writes its changed pages to disk before it exits.
     stop_seconds = 60
     stop_signal = "TERM"
+    leave_seconds = config.LEAVE_SECONDS
     own_users = config.GENERATED_USERS
     limits: Mapping[str, str] = {
         "hold": "a MariaDB server that pauses writes aborts those in progress; stop the primary "

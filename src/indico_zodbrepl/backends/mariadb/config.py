@@ -25,7 +25,8 @@ BINLOG_DAYS = 7
 # Milliseconds that a semi-synchronous commit waits for a follower: a year.  Our own process ends
 # the wait, after it has recorded that (see ``commits``).
 SEMI_SYNC_LIMIT = 365 * 86400 * 1000
-
+# For a replica that stops, to connect to its upstream once more; whole seconds.
+LEAVE_SECONDS = 1.0
 
 CONNECT_SECONDS = 5
 # A statement that takes longer counts as lost: a last resort, because a pack has long ones.
@@ -61,6 +62,7 @@ def my_cnf(cluster: Cluster, state: NodeState) -> str:
         site_cnf=site_cnf(node),
         waits=_switch(synchronous and leads),
         semi_sync_timeout=SEMI_SYNC_LIMIT,
+        leave_seconds=LEAVE_SECONDS,
         sync_relay_log=int(synchronous and cluster.synchronous.level is SyncLevel.FSYNC),
         days=BINLOG_DAYS,
         silence=max(4, round(3 * cluster.keep_alive_delay)),
@@ -228,7 +230,7 @@ rpl-semi-sync-master-wait-point = AFTER_SYNC
 rpl-semi-sync-master-timeout = {semi_sync_timeout}
 # A replica that stops connects to its upstream once more, to end its session there. If the upstream
 # does not answer, that must not delay a candidate.
-rpl-semi-sync-slave-kill-conn-timeout = 1
+rpl-semi-sync-slave-kill-conn-timeout = {leave_seconds:.0f}
 # A replica acknowledges a transaction that is in its relay log; on disk only with 1.
 sync-relay-log = {sync_relay_log}
 
@@ -328,6 +330,11 @@ def filled_mark(node: Node) -> Path:
 def led_mark(node: Node) -> Path:
     """Return the mark of a node that was a primary and has not joined another one since."""
     return data_folder(node) / "zodbrepl-led"
+
+
+def received_file(node: Node) -> Path:
+    """Return the record of what a replica had received before its last start."""
+    return data_folder(node) / "zodbrepl-received.json"
 
 
 def my_cnf_file(node: Node) -> Path:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from indico_zodbrepl.backends.mariadb import config, sql, status
+from indico_zodbrepl.backends.mariadb import config, received, sql, status
 from indico_zodbrepl.backends.mariadb import server as servers
 from indico_zodbrepl.backends.mariadb.comparing import (
     lacks,
@@ -25,6 +25,7 @@ from indico_zodbrepl.backends.mariadb.sql import (
     session,
 )
 from indico_zodbrepl.backends.mariadb.status import LOGS_DO_NOT_MATCH, YES, keep_and_copy
+from indico_zodbrepl.backends.native_replication import ENDS_WITH_US
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -90,11 +91,11 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     node = cluster.node(state.node)
     with administration(node, deadline) as server:
         status = server.rows("SHOW SLAVE STATUS")
-        received = status[0]["Gtid_IO_Pos"] if status else ""
-        if received and status[0]["Slave_SQL_Running"] != "Yes":
+        end = status[0]["Gtid_IO_Pos"] if status else ""
+        if end and status[0]["Slave_SQL_Running"] != "Yes":
             server.rows("START SLAVE SQL_THREAD")
         server.rows("STOP SLAVE IO_THREAD")
-        if received:
+        if end:
             _wait_for(server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"], node, deadline)
         for statement in (
             "STOP SLAVE",
@@ -114,6 +115,8 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
 def detach(node: Node, deadline: float) -> int:
     """Let a replica leave its upstream; see ``NativeReplication.detach``.
 
+    Refused while it may lack commits that it has confirmed; see ``received``.
+
     The position is the sequence number of the last transaction that it has received; MariaDB counts
     them on through all servers of a cluster.
     """
@@ -121,12 +124,27 @@ def detach(node: Node, deadline: float) -> int:
         found = server.rows("SHOW SLAVE STATUS")
         if not found:
             raise _no_replica(node)
+        _refuse_doubt(node, server, found[0]["Gtid_IO_Pos"])
         server.rows("STOP SLAVE IO_THREAD")
-        received = server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"]
-    _wait_for(received, node, deadline)
+        end = server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"]
+    _wait_for(end, node, deadline)
     with administration(node, deadline) as server:
         has = server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"]
-    return last_sequence_number(f"{received},{has}")
+    return last_sequence_number(f"{end},{has}")
+
+
+def _refuse_doubt(node: Node, server: Session, end: str) -> None:
+    """Raise OperatorError (exit 8) if a replica may lack commits that it has confirmed."""
+    has = server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"]
+    epoch = server.row(f"SELECT epoch FROM {config.OWN_DATABASE}.node")["epoch"]  # noqa: S608
+    doubt = received.doubt(node, int(epoch), last_sequence_number(f"{end},{has}"))
+    if doubt:
+        raise OperatorError(
+            f"node {node.name} may lack commits that it has confirmed",
+            doubt,
+            "start its upstream, which has them",
+            ExitCode.REFUSED,
+        )
 
 
 def redirect(cluster: Cluster, state: NodeState, deadline: float) -> None:
@@ -222,6 +240,7 @@ def seed(cluster: Cluster, node: Node, primary: Node) -> None:
         ):
             server.rows(statement)
     _copy(cluster, node, primary, database, time.monotonic() + seconds)
+    received.forget(node)
     servers.mark_filled(cluster, node)
     follow(cluster, node, primary, time.monotonic() + START_COPY_SECONDS)
 
@@ -307,7 +326,7 @@ def _started(
     stdin: IO[bytes] | int | None = subprocess.DEVNULL,
     stdout: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=said)
+    return subprocess.Popen([*ENDS_WITH_US, *command], stdin=stdin, stdout=stdout, stderr=said)
 
 
 def _last_lines(said: IO[bytes]) -> Iterator[str]:

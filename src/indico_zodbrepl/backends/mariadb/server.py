@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from indico_zodbrepl.backends.interfaces import Alone
-from indico_zodbrepl.backends.mariadb import config, sql
+from indico_zodbrepl.backends.mariadb import config, received, sql
 from indico_zodbrepl.backends.mariadb.comparing import lacks, log_of
 from indico_zodbrepl.backends.mariadb.sql import at_socket
-from indico_zodbrepl.backends.native_replication import serving
+from indico_zodbrepl.backends.native_replication import ENDS_WITH_US, serving
 from indico_zodbrepl.backends.one_copy import require_data_of_before
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
@@ -79,6 +79,7 @@ def prepare(cluster: Cluster, state: NodeState) -> Iterable[str]:
         if not folder.exists():
             _install(cluster, node)
             yield f"node {node.name} has new data in {folder}"
+        received.record(node, state.epoch)
         if not config.site_cnf(node).exists():
             write_atomically(config.site_cnf(node), _SITE_CNF)
         if state.upstream is None:
@@ -134,6 +135,7 @@ def _install(cluster: Cluster, node: Node) -> None:
     found = find(config.settings_of(cluster))
     user = config.administrator()
     command = [
+        *ENDS_WITH_US,
         found.path(INSTALL),
         "--no-defaults",
         f"--datadir={unfinished}",
@@ -219,6 +221,7 @@ def _serving(
     )
     as_root = (f"--user={config.administrator()}",) if os.geteuid() == 0 else ()
     command = (
+        *ENDS_WITH_US,
         find(config.settings_of(cluster)).path(SERVER),
         *base,
         *_OPTIONS,

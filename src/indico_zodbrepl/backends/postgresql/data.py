@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 import shlex
 import shutil
 import time
@@ -36,9 +36,8 @@ _FOR_PG_REWIND = tuple(
         "pg_read_binary_file(text, bigint, bigint, boolean)",
     )
 )
-# Seconds without growth after which a copy has stalled, for example from a frozen server.
+# Seconds without activity after which a copy has stalled, for example from a frozen server.
 STALLED_SECONDS = 60.0
-LOOK_SECONDS = 2.0
 COPY_SECONDS = 24 * 3600.0
 
 
@@ -50,6 +49,30 @@ def exists(node: Node) -> bool:
 def follows(node: Node) -> bool:
     """Return True if a node's server would start as a standby."""
     return (config.data_folder(node) / STANDBY_SIGNAL).exists()
+
+
+def begin_rewind(node: Node) -> None:
+    """Record that a node's data are about to be rewound.  Raises OSError."""
+    write_atomically(_rewind_mark(node), "")
+
+
+def is_half_rewound(node: Node) -> bool:
+    """Return True if a rewind has begun and not ended.
+
+    Then the data are neither the node's former ones nor its upstream's, and only another rewind, or
+    a copy, helps.  Everything that they had is elsewhere: that was found before.
+    """
+    return _rewind_mark(node).exists() and not follows(node)
+
+
+def end_rewind(node: Node) -> None:
+    """Forget a rewind: the data are a standby's now, or were replaced.  Raises OSError."""
+    _rewind_mark(node).unlink(missing_ok=True)
+
+
+def _rewind_mark(node: Node) -> Path:
+    # Beside the data, because a rewind removes what the other server does not have.
+    return node.data_directory / "postgresql.rewinding"
 
 
 def make_new(cluster: Cluster, node: Node) -> None:
@@ -126,7 +149,7 @@ def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SEC
         config.slot(node),
         "--no-password",
         seconds=seconds,
-        stalled=_standstill(fresh),
+        stalled=standstill(),
     )
     _let_follow(cluster, fresh)
     _put_in_place(node, fresh)
@@ -208,6 +231,7 @@ def _put_in_place(node: Node, fresh: Path) -> None:
     identity().take_over(fresh)
     fresh.rename(config.data_folder(node))
     sync_folder(node.data_directory)
+    end_rewind(node)
 
 
 def _let_follow(cluster: Cluster, folder: Path) -> None:
@@ -216,30 +240,32 @@ def _let_follow(cluster: Cluster, folder: Path) -> None:
     identity().take_over(folder)
 
 
-def _standstill(folder: Path) -> Callable[[], bool]:
-    """Return a function that reports whether a folder has stopped growing."""
-    size, since, looked = -1, time.monotonic(), 0.0
+def standstill(seconds: float = STALLED_SECONDS) -> Callable[[int], bool]:
+    """Return a function that reports whether a process does nothing.
 
-    def stalled() -> bool:
-        nonlocal size, since, looked
-        now = time.monotonic()
-        if now - looked < LOOK_SECONDS:
-            return False
-        looked, present = now, _size(folder)
-        if present != size:
-            size, since = present, now
-        return now - since > STALLED_SECONDS
+    It takes the PID, and returns True once the process has neither read nor written nor begun to
+    wait for that many seconds.  One that synchronises files works: each call waits for a moment.
+    """
+    seen, since = "", time.monotonic()
 
-    return stalled
+    def stands_still(pid: int) -> bool:
+        nonlocal seen, since
+        present = _activity(pid)
+        if present != seen:
+            seen, since = present, time.monotonic()
+        return time.monotonic() - since > seconds
+
+    return stands_still
 
 
-def _size(folder: Path) -> int:
-    """Return the size in bytes; files may come and go meanwhile."""
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            total += path.stat().st_size
-    return total
+def _activity(pid: int) -> str:
+    """Return counters of a process that grow while it works; see proc(5).  Empty if it is gone."""
+    folder = Path("/proc", str(pid))
+    try:
+        waits = re.findall(r"\nvoluntary_ctxt_switches:\s*(\d+)", (folder / "status").read_text())
+        return f"{(folder / 'io').read_text()}{waits}"
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def on_its_host(node: Node) -> str:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from indico_zodbrepl.backends.native_replication import ENDS_WITH_US
 from indico_zodbrepl.backends.postgresql import config
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
@@ -75,6 +76,10 @@ class Identity:
                 *self.prefix,
             )
         return (*prefix, executable, *(each.replace("{data}", name) for each in arguments))
+
+    def tied(self) -> Identity:
+        """Return this way for programs that are killed when the thread that starts them ends."""
+        return dataclasses.replace(self, prefix=(*self.prefix, *ENDS_WITH_US))
 
     def take_over(self, folder: Path) -> None:
         """Give a data folder to its owner, if that is another user.  Raises OSError."""
@@ -177,19 +182,19 @@ def run(
     *arguments: str,
     text: str = "",
     seconds: float = TOOL_SECONDS,
-    stalled: Callable[[], bool] = lambda: False,
+    stalled: Callable[[int], bool] = lambda _pid: False,
 ) -> str:
-    """Run a program until it exits; return its standard output.
+    """Run a program until it exits, or this process does; return its standard output.
 
     Args:
         folder: the data folder; ``{data}`` in an argument is its name.
         text: for its standard input.
-        stalled: called now and then; if it returns True the program is killed.
+        stalled: called now and then with the PID; if it returns True the program is killed.
 
     Raises:
         OperatorError: exit 1, it failed, with its message; exit 7, it took too long or stalled.
     """
-    command = identity.command(tools, program, folder, *arguments)
+    command = identity.tied().command(tools, program, folder, *arguments)
     deadline = time.monotonic() + seconds
     with subprocess.Popen(
         command,
@@ -209,7 +214,7 @@ def run(
                     break
                 except subprocess.TimeoutExpired:
                     given = ""
-                    if time.monotonic() > deadline or stalled():
+                    if time.monotonic() > deadline or stalled(child.pid):
                         raise OperatorError(
                             f"{program} did not come to its end",
                             f"data folder {folder}",

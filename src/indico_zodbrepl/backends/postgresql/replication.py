@@ -28,6 +28,8 @@ READ_SECONDS = 30.0
 # Number of transactions compared at a time, the newest first.
 CHUNK = 1000
 MOST_LISTED = 5
+# In messages of pg_rewind that don't concern the data.
+_LOST_CONNECTION = re.compile("connection|SSL SYSCALL|could not (send|receive)")
 # pg_rewind's message if one history is the beginning of the other.
 NOTHING_TO_DO = "no rewind required"
 
@@ -260,24 +262,31 @@ def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
         OperatorError: exit 8, the node has transactions that the upstream lacks; nothing was
             changed; or the rewind failed.  Exit 7, the upstream does not answer.
     """
-    if is_contained(cluster, node, upstream):
+    if data.is_half_rewound(node):
+        prepare_rewind(cluster, node, upstream)
+    elif is_contained(cluster, node, upstream):
         data.let_follow(cluster, node)
         return [f"its history is a part of that of node {upstream.name}"]
-    lost = only_here(cluster, node, upstream)
-    if lost:
-        listed = ", ".join(tid.render(each) for each in lost[:MOST_LISTED])
-        more = f" and {len(lost) - MOST_LISTED} more" if len(lost) > MOST_LISTED else ""
-        raise OperatorError(
-            f"node {node.name} refuses to follow node {upstream.name}: its history diverged from "
-            f"that of node {upstream.name}",
-            f"{len(lost)} transaction{'s' * (len(lost) > 1)} only on node {node.name}: "
-            f"{listed}{more}",
-            "export that and keep its data, then let it copy that of node "
-            f"{upstream.name}: {Commands.here(cluster).zodbrepl('rejoin', node.name)}",
-            ExitCode.REFUSED,
-        )
+    else:
+        _refuse_own_transactions(cluster, node, upstream)
     rewind(cluster, node, upstream)
     return [f"rewound to the history of node {upstream.name}, which has every transaction of it"]
+
+
+def _refuse_own_transactions(cluster: Cluster, node: Node, upstream: Node) -> None:
+    lost = only_here(cluster, node, upstream)
+    if not lost:
+        return
+    listed = ", ".join(tid.render(each) for each in lost[:MOST_LISTED])
+    more = f" and {len(lost) - MOST_LISTED} more" if len(lost) > MOST_LISTED else ""
+    raise OperatorError(
+        f"node {node.name} refuses to follow node {upstream.name}: its history diverged from "
+        f"that of node {upstream.name}",
+        f"{len(lost)} transaction{'s' * (len(lost) > 1)} only on node {node.name}: {listed}{more}",
+        f"export that and keep its data, then let it copy that of node {upstream.name}: "
+        f"{Commands.here(cluster).zodbrepl('rejoin', node.name)}",
+        ExitCode.REFUSED,
+    )
 
 
 def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
@@ -286,7 +295,6 @@ def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
     Return False also for a killed server: the content of its log is unknown before a recovery.
     Raises OperatorError as ``prepare_rewind``, and if the data cannot be read.
     """
-    data.wait_for(cluster, upstream)
     prepare_rewind(cluster, node, upstream)
     return programs.control_data(cluster, node)[
         "Database cluster state"
@@ -329,7 +337,8 @@ def only_here(cluster: Cluster, node: Node, upstream: Node) -> list[int]:
 
 
 def prepare_rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
-    """Prepare the comparison of two histories.  Raises OperatorError."""
+    """Wait for the upstream, and prepare the comparison of two histories.  Raises OperatorError."""
+    data.wait_for(cluster, upstream)
     # The last checkpoint of a server that was promoted a moment ago still has the old timeline; the
     # rewind would find nothing to do.
     sql.command(cluster, upstream, time.monotonic() + CHECKPOINT_SECONDS, "CHECKPOINT")
@@ -340,21 +349,35 @@ def prepare_rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
 def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
     """Give a stopped server's data the history of another server, from where they diverged.
 
-    Call it after ``prepare_rewind``.  Raises OperatorError (exit 8) if PostgreSQL cannot do it; the
-    node then needs a new copy.
+    Call it after ``prepare_rewind``.  If it is interrupted, call it again.
+
+    Raises:
+        OperatorError: exit 7, the connection was lost; exit 8, PostgreSQL can't do it: the node
+            needs a new copy.
     """
+    data.begin_rewind(node)
     try:
         _rewind(cluster, node, upstream)
     except OperatorError as error:
+        said = error.detail or error.notice
+        if _LOST_CONNECTION.search(said):
+            raise OperatorError(
+                f"node {node.name} was not rewound to the history of node {upstream.name}: the "
+                "connection was lost",
+                said,
+                f"{Commands.here(cluster).zodbrepl('node', 'start', node.name)} tries it again",
+                ExitCode.TIMED_OUT,
+            ) from error
         raise OperatorError(
             f"node {node.name} can't be rewound to the history of node {upstream.name}",
-            error.detail or error.notice,
+            said,
             f"keep its data aside, and let it copy that of node "
             f"{upstream.name}{data.on_its_host(node)}: "
             f"{data.new_copy(cluster, node)}",
             ExitCode.REFUSED,
         ) from error
     data.let_follow(cluster, node)
+    data.end_rewind(node)
 
 
 def _rewind(cluster: Cluster, node: Node, upstream: Node, *more: str) -> str:

@@ -7,19 +7,20 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
 from indico_zodbrepl.backends.interfaces import Alone
-from indico_zodbrepl.backends.native_replication import serving
+from indico_zodbrepl.backends.native_replication import StandstillError, serving
 from indico_zodbrepl.backends.postgresql import config, data, programs, replication, sql
 from indico_zodbrepl.backends.postgresql.programs import identity
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.process_state import state_of
+from indico_zodbrepl.probing.process_state import children_of, state_of
 from indico_zodbrepl.probing.waiting import wait_while
 
 # Settings that override the node's configuration.
@@ -39,6 +40,9 @@ _SETTINGS = (
 POSTMASTER_PID = "postmaster.pid"
 GONE_SECONDS = 15.0
 POLL_SECONDS = 0.05
+STILL_SECONDS = 30.0
+STILL_BYTES = 4 << 20
+"""Bytes that a recovery reads in that time if it is going on; one that waits reads 1 MiB."""
 
 
 @contextlib.contextmanager
@@ -50,11 +54,21 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
             data are unusable, or another process has them open.
     """
     clear(node)
-    if replication.is_contained(cluster, node, upstream):
+    if data.is_half_rewound(node) or replication.is_contained(cluster, node, upstream):
         yield Alone(None, contained=True)
         return
-    with _serving(cluster, node, deadline) as conf:
-        yield Alone(conf, contained=False)
+    with contextlib.ExitStack() as stack:
+        try:
+            conf = stack.enter_context(_serving(cluster, node, deadline))
+        except StandstillError:
+            if not data.follows(node):
+                raise
+            # Nobody has read from it since it was a standby that had recovered.
+            why = "its recovery stands still, because its log is incomplete or damaged"
+            found = Alone(None, contained=False, needs_copy=why)
+        else:
+            found = Alone(conf, contained=False)
+        yield found
 
 
 @contextlib.contextmanager
@@ -67,7 +81,7 @@ def _serving(cluster: Cluster, node: Node, deadline: float) -> Iterator[str]:
         (place / "hba").write_text(f"local all {config.SUPERUSER} trust\n")
         who.take_over(place)
         settings = (*_SETTINGS, f"unix_socket_directories={place}", f"hba_file={place}/hba")
-        command = who.command(
+        command = who.tied().command(
             programs.of_data(cluster, folder),
             "postgres",
             folder,
@@ -94,11 +108,46 @@ def _serving(cluster: Cluster, node: Node, deadline: float) -> Iterator[str]:
             deadline,
             environment=programs.environment(),
             end=signal.SIGINT,
+            stands_still=recovery_stands_still(),
         ):
             yield config.node_conf(
                 cluster,
                 f"dbname='{own.database}' user='{config.SUPERUSER}' host='{place}' port='{port}'",
             )
+
+
+def recovery_stands_still(seconds: float = STILL_SECONDS) -> Callable[[int], bool]:
+    """Return a function that says of a server if its recovery waits for log that nobody sends.
+
+    A standby that may not answer yet waits for ever if its own log ends too early.  Its startup
+    process then shows the same segment all the time, and reads the same pages again and again.
+    """
+    title, read, since = "", 0, time.monotonic()
+
+    def stands_still(server: int) -> bool:
+        nonlocal title, read, since
+        shown, total = _recovery(server)
+        if shown != title or total - read > STILL_BYTES or not shown:
+            title, read, since = shown, total, time.monotonic()
+        return time.monotonic() - since > seconds
+
+    return stands_still
+
+
+def _recovery(server: int) -> tuple[str, int]:
+    """Return the title of a server's startup process, and the bytes that it has read.
+
+    The title is empty if there is none.
+    """
+    for pid in children_of(server):
+        try:
+            shown = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").strip("\0 ")
+            if " startup " in shown:
+                read = Path(f"/proc/{pid}/io").read_text().partition("rchar: ")[2]
+                return shown, int(read.split()[0])
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return "", 0
 
 
 def processes(node: Node) -> list[int]:
@@ -172,14 +221,27 @@ def _prepare(cluster: Cluster, node: Node, state: NodeState) -> list[str]:
         if not data.exists(node):
             data.make_new(cluster, node)
             return ["a new database was made"]
+        _refuse_half_rewound(cluster, node)
         return _end_recovery(node)
     upstream = cluster.node(state.upstream or "")
     if not data.exists(node):
         data.copy(cluster, node, upstream)
         return [f"the database of node {upstream.name} was copied"]
     if data.follows(node):
+        data.end_rewind(node)
         return []
     return replication.rejoin(cluster, node, upstream)
+
+
+def _refuse_half_rewound(cluster: Cluster, node: Node) -> None:
+    if data.is_half_rewound(node):
+        raise OperatorError(
+            f"node {node.name} can't be the primary: its data are half rewound",
+            "a rewind to the history of another node was interrupted",
+            f"{Commands.here(cluster).zodbrepl('rejoin', node.name)} while another node is the "
+            "primary",
+            ExitCode.REFUSED,
+        )
 
 
 def _end_recovery(node: Node) -> list[str]:

@@ -72,7 +72,9 @@ STORAGES: Mapping[str, Storage] = {
         Storage(IN_MEMORY, "in memory"),
         Storage("filestorage", "FileStorage", "filestorage", _ALONE),
         Storage("zeo", "ZEO", "zeo", _ALONE),
+        Storage("zrs-0", "ZRS alone", "zrs", _ALONE),
         Storage("zrs", "ZRS, 1 secondary", "zrs", _PAIR),
+        Storage("zrs-sync", "ZRS, acknowledged", "zrs", _PAIR, ("synchronous 1",)),
         Storage("zrs-archive", "ZRS, files in a folder", "zrs", _PAIR, ("files archive",)),
         Storage("zrs-2-direct", "ZRS, 2 direct", "zrs", _PAIR | {"c": ("secondary", "a")}),
         Storage(

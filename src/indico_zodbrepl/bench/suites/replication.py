@@ -62,7 +62,9 @@ class Replication:
     )
     storages = (
         "zeo",
+        "zrs-0",
         "zrs",
+        "zrs-sync",
         "zrs-2-direct",
         "zrs-2-serial",
         "neo",

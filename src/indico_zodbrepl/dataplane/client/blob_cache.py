@@ -1,4 +1,4 @@
-"""Repair the cache of blobs of a ZEO client.
+"""Repair the cache of blobs of a ZEO client, and what a loss of power leaves in RelStorage's.
 
 ZEO 5.4.1 receives the content of a blob in a file with the suffix `.dl` and renames it at the end.
 A process that is killed meanwhile, or loses its server, leaves that file.  The next transfer of the
@@ -47,12 +47,12 @@ def temporary_directory(storage):
     return folder
 
 
-def remove_abandoned(storage):
-    """Remove what killed processes and losses of power have left in the cache of a `ClientStorage`."""
-    for name in os.listdir(storage.blob_dir):
+def remove_abandoned(cache):
+    """Remove what killed processes and losses of power have left in the folder of a cache."""
+    for name in os.listdir(cache):
         if not FOLDER.match(name):
             continue
-        folder = os.path.join(storage.blob_dir, name)
+        folder = os.path.join(cache, name)
         for path in [os.path.join(folder, each) for each in os.listdir(folder)
                      if PARTIAL.match(each) or each.endswith(CONTENT)]:
             try:

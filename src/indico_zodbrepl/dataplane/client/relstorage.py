@@ -1,7 +1,6 @@
-"""Client-side repairs of RelStorage: choice of server, lost transactions, meaning of errors."""
+"""Client-side repairs of RelStorage: choice of server, meaning of errors."""
 from __future__ import absolute_import
 
-import logging
 import os
 import threading
 
@@ -76,6 +75,11 @@ class Replicas(object):
             if server in self._file._replicas:
                 self._select(server)
 
+    def others(self, server):
+        """Return all servers but `server` and the first, which is the one that was lost."""
+        with self._lock:
+            return [each for each in self._file._replicas[1:] if each != server]
+
     def leave(self, server):
         """Use the next server in the file, if `server` is the current one."""
         with self._lock:
@@ -113,54 +117,6 @@ class Only(object):
         """Return None: there is no other one."""
 
 
-log = logging.getLogger(__name__)
-
-DATABASES = ('postgresql', 'mysql')
-
-
-class LostTransactions(object):
-    """Checks after each change whether the server still has the known last transaction.
-
-    With history this is the row of that transaction.  Without history the row
-    disappears when its objects are stored again.  So it is checked only on a new
-    connection, and caches may be emptied although nothing was lost.
-
-    Not thread-safe, like the storage.  Emptied caches are those of all its instances.
-
-    Args:
-        storage: a `relstorage.storage.RelStorage`, whose poller asks here from now on.
-    """
-
-    def __init__(self, storage):
-        adapter = storage._adapter
-        self._cache = storage._cache
-        self._keep_history = adapter.keep_history
-        self._connection = None
-        if adapter.driver_options.database_type in DATABASES:
-            self._poll = adapter.poller.poll_invalidations
-            adapter.poller.poll_invalidations = self.poll_invalidations
-
-    def poll_invalidations(self, connection, cursor, since):
-        """See `relstorage.adapters.interfaces.IPoller`; (None, 0) makes all objects invalid."""
-        changes, newest = self._poll(connection, cursor, since)
-        if since and newest != since:
-            changes = changes and list(changes)
-            if newest < since or not self._has(connection, cursor, since):
-                log.warning('the server never had transaction %016x, or has it no more: '
-                            'all caches are emptied', since)
-                self._cache.clear(load_persistent=False)
-                changes, newest = None, 0
-        self._connection = connection
-        return changes, newest
-
-    def _has(self, connection, cursor, tid):
-        if not self._keep_history and connection is self._connection:
-            return True
-        cursor.execute('SELECT COUNT(*) FROM %s WHERE tid = %d' % (
-            'transaction' if self._keep_history else 'object_state', tid))
-        return bool(cursor.fetchall()[0][0])
-
-
 DRIVERS = frozenset([
     'psycopg2', 'psycopg2cffi', 'MySQLdb', '_mysql_exceptions', 'pymysql',
     'sqlite3', 'cx_Oracle'])
@@ -173,12 +129,23 @@ DB_API = FAULTS | frozenset([
     'OperationalError', 'InterfaceError', 'InternalError', 'DatabaseError',
     'Error'])
 
-AWAY = (ReplicaClosedException, CacheConsistencyError,
+class Behind(Exception):
+    """A read-only server does not have, or not yet, what this process has seen."""
+
+
+AWAY = (Behind, ReplicaClosedException, CacheConsistencyError,
         StorageDisconnectedDuringCommit)
 
 # RelStorage raises it if it cannot return a lost connection to the pool; it does not report the
 # loss itself then.
 CLEANUP = 'Failed to close one or more resources'
+
+# Queries that return true on a read-only server, by the kind of database.
+READ_ONLY_QUERIES = {
+    'postgresql': "SELECT pg_is_in_recovery() OR "
+                  "current_setting('default_transaction_read_only') = 'on'",
+    'mysql': 'SELECT @@global.read_only',
+}
 
 # SQLSTATE of PostgreSQL, numbers of MySQL and MariaDB, beginnings of texts of
 # SQLite.  Numbers from 2000 on are the client's own: a lost connection and its consequences.

@@ -20,6 +20,7 @@ import time
 
 import six
 import zope.interface
+from relstorage.blobhelper.cached import CacheBlobHelper
 from relstorage.storage import RelStorage
 from ZEO.ClientStorage import ClientStorage
 from ZODB.config import BaseConfig
@@ -30,13 +31,14 @@ from ZODB.POSException import ConflictError, ReadOnlyError
 from indico_zodbrepl.dataplane.client import blob_cache, blob_upload, leader, older_servers
 from indico_zodbrepl.dataplane.client.commits import Commits
 from indico_zodbrepl.dataplane.client.liveness import Liveness
+from indico_zodbrepl.dataplane.client.lost_transactions import LostTransactions
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
-from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
 from indico_zodbrepl.dataplane.client.snapshots import bind_transactions
 from indico_zodbrepl.dataplane.client.sqlite import make_table_at_once
 from indico_zodbrepl.dataplane.client.sqlite_blobs import remove_unused_files, sync_blobs
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 from indico_zodbrepl.dataplane.client.transactions import (
+    AUTOMATIC_PATIENCE,
     PATIENCE,
     CommittedOids,
     Completion,
@@ -88,6 +90,7 @@ class IndicoStorage(object):
         self.commits = Commits() if root is None else root.commits
         self.liveness = None
         self._owns_liveness = False
+        self._newest = None if root is None else root._newest
         self._waits = None if root is None else root._waits
         self._watchdog = None
         tpc_finish, translate_at_the_end = base.tpc_finish, translated_at_the_end
@@ -106,7 +109,7 @@ class IndicoStorage(object):
             if base.blob_dir:
                 self.temporaryDirectory = functools.partial(blob_cache.temporary_directory, base)
                 base._update_blob_cache = blob_cache.tolerant(base._update_blob_cache)
-                blob_cache.remove_abandoned(base)
+                blob_cache.remove_abandoned(base.blob_dir)
             self.new_oid = self._ready(access.beginning(oids.new_oid))
             self._tpc_begin = self._ready(access.beginning(base.tpc_begin))
             self.tpc_abort = self._ready(
@@ -115,19 +118,22 @@ class IndicoStorage(object):
                 method = access.under_way(getattr(base, name))
                 setattr(self, name, self._ready(method))
         else:
-            view = view_of(base)
+            is_automatic = leader.VARIABLE in os.environ
+            view = view_of(base, AUTOMATIC_PATIENCE if is_automatic else PATIENCE)
             if view is not None:
-                is_automatic = leader.VARIABLE in os.environ
                 self.liveness = Liveness(
                     view, place_of(base), self.calls if is_automatic else None)
                 self._waits = getattr(view, 'waits', None)
+                self._newest = getattr(view, 'newest', None)
                 self._owns_liveness = True
             if is_on_sqlite(base):
                 make_table_at_once(base._adapter)
                 sync_blobs(base)
                 self.pack = self._ready(functools.partial(_pack, base))
+            elif isinstance(base, RelStorage) and isinstance(base.blobhelper, CacheBlobHelper):
+                blob_cache.remove_abandoned(base.blobhelper.blob_dir)
         if isinstance(base, RelStorage):
-            LostTransactions(base)
+            tpc_finish = LostTransactions(base, self._newest).committing(tpc_finish)
             if self._waits is not None:
                 tpc_finish = self._waits.counted(tpc_finish)
                 self.tpc_vote = self._voting

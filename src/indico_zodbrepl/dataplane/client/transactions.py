@@ -28,6 +28,7 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError, ReadOnlyError
 
 from indico_zodbrepl.dataplane.client.reconnection import what_is_missing
+from indico_zodbrepl.dataplane.client.relstorage import Behind
 from indico_zodbrepl.dataplane.client.translation import StorageAway
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
@@ -38,6 +39,7 @@ PATIENCE = 3.0
 AUTOMATIC_PATIENCE = 8.0
 
 _POLL = 0.01
+_LATE_POLL = 0.05  # a server that is late has enough to do
 
 
 class WriteAccess(object):
@@ -128,14 +130,20 @@ class Completion(object):
         self._storage.sync(force)
 
     def poll_invalidations(self):
-        """Return the ids of changed objects; None if all count as changed."""
-        try:
-            return self._storage.poll_invalidations()
-        except Exception as error:
-            if not self._at_the_end:
-                raise
-            self._silence(error)
-            return None
+        """Return the ids of changed objects; None if all count as changed.
+
+        At the beginning of a transaction, wait for a server that has what was seen.
+        """
+        while True:
+            try:
+                return self._storage.poll_invalidations()
+            except Exception as error:
+                if self._at_the_end:
+                    self._silence(error)
+                    return None
+                if not isinstance(error, Behind):
+                    raise
+            time.sleep(_LATE_POLL)
 
     def after_completion(self):
         """Release what the transaction used."""

@@ -3,6 +3,7 @@ from __future__ import absolute_import
 
 import contextlib
 import errno
+import logging
 import os
 import socket
 import threading
@@ -15,21 +16,22 @@ from ZODB.utils import p64, z64
 from indico_zodbrepl.dataplane.client import commit_waits, relstorage
 from indico_zodbrepl.dataplane.client.commit_waits import CommitWaits
 from indico_zodbrepl.dataplane.client.liveness import Sight
-from indico_zodbrepl.dataplane.client.relstorage import Only, Replicas
+from indico_zodbrepl.dataplane.client.lost_transactions import NewestSeen
+from indico_zodbrepl.dataplane.client.relstorage import READ_ONLY_QUERIES, Only, Replicas
 
-_READ_ONLY = {
-    'postgresql': "SELECT pg_is_in_recovery() OR "
-                  "current_setting('default_transaction_read_only') = 'on'",
-    'mysql': 'SELECT @@global.read_only',
-}
+log = logging.getLogger(__name__)
 
 
-def view_of(storage):
-    """Return a view of an open storage; None for a kind that needs none."""
+def view_of(storage, patience):
+    """Return a view of an open storage; None for a kind that needs none.
+
+    Args:
+        patience: seconds for which readers wait for a database server that is late.
+    """
     if is_on_sqlite(storage):
-        return SQLiteView(storage._adapter)
+        return SQLiteView(storage._adapter, patience)
     if isinstance(storage, RelStorage):
-        return SQLView(storage._adapter)
+        return SQLView(storage._adapter, patience)
     if isinstance(storage, FileStorage):
         return FileView(storage)
     # NEO's client is its own view; it is imported only if it is used.
@@ -75,9 +77,14 @@ class SQLView(object):
     Args:
         adapter: of the storage.  From now on the servers that any of its instances
             connects to are recorded here, for `cut` and `cut_replaced`.
+        patience: seconds for which readers wait for a server that is late.
+
+    Attributes:
+        waits: the `CommitWaits` of the storage.
+        newest: its `NewestSeen`.
     """
 
-    def __init__(self, adapter):
+    def __init__(self, adapter, patience):
         self._adapter = adapter
         self._manager = adapter.connmanager
         self._connection = self._cursor = None
@@ -88,6 +95,7 @@ class SQLView(object):
         self._readers = weakref.WeakKeyDictionary()  # an open connection: both ends of its socket
         self._lock = threading.Lock()  # for the readers
         self.waits = CommitWaits()
+        self.newest = NewestSeen(patience, self._find_the_newest)
         self._open = self._manager.open
         self._manager.open = self._opening
         self._replicas = None
@@ -130,7 +138,7 @@ class SQLView(object):
             raise
 
     def _opened(self, **options):
-        if self._adapter.driver_options.database_type in _READ_ONLY:
+        if self._adapter.driver_options.database_type in READ_ONLY_QUERIES:
             # A PostgreSQL standby accepts only read-only transactions.
             options['read_only'] = True
         return self._manager.open(**options)
@@ -160,19 +168,41 @@ class SQLView(object):
     def _ask(self):
         tid = self._adapter.txncontrol.get_tid(self._cursor)
         read_only = False
-        query = _READ_ONLY.get(self._adapter.driver_options.database_type)
+        query = READ_ONLY_QUERIES.get(self._adapter.driver_options.database_type)
         if query is not None:
             self._cursor.execute(query)
             read_only = bool(self._cursor.fetchall()[0][0])
         refusal = self._refusal()
         self._connection.rollback()
-        if self._reading is not None:
+        if self._reading is not None and self._connection.replica == self._replicas.current():
             self._reading.prefer(self._connection.replica)
         if refusal is not None and self.waits.are_late:
             self._shut(addresses=self._servers)
         return Sight(
             _server(self._connection, self._manager), read_only or refusal is not None,
             p64(tid) if tid else None, refusal)
+
+    def _find_the_newest(self):
+        """Read from a follower that has the newest transaction, if there is one; any thread."""
+        if self._reading is None:
+            return
+        for each in self._reading.others(self._reading.current()):
+            if self._has_the_newest(each):
+                self._reading.prefer(each)
+                if self._replicas.current() in self._replicas.others(each):
+                    self._replicas.prefer(each)  # so that it is the one that is checked
+                return
+
+    def _has_the_newest(self, server):
+        connection = cursor = None
+        try:
+            connection, cursor = self._opened(replica_selector=Only(server))
+            return self._adapter.txncontrol.get_tid(cursor) >= self.newest.tid
+        except Exception as error:  # any exception means that it cannot be read from
+            log.info('%s was not searched: %s: %s', server, type(error).__name__, error)
+            return False
+        finally:
+            self._manager.rollback_and_close(connection, cursor)
 
     def _refusal(self):
         query = commit_waits.QUERIES.get(self._adapter.driver_options.database_type)
@@ -247,8 +277,8 @@ class SQLiteView(SQLView):
     SQLite continues with a deleted file, and what it saves is lost.
     """
 
-    def __init__(self, adapter):
-        SQLView.__init__(self, adapter)
+    def __init__(self, adapter, patience):
+        SQLView.__init__(self, adapter, patience)
         self._path = self._manager.path
         self._identity = _identity(os.stat(self._path))
 

@@ -26,6 +26,7 @@ import json
 import os
 import threading
 import time
+from contextlib import contextmanager
 
 from ZEO.Exceptions import ClientDisconnected
 
@@ -71,7 +72,10 @@ class Application(object):
         attempt = self._instance.want()
         if environ.get('PATH_INFO') == HEALTH_PATH:
             return self._health(start_response)
-        start_response = self._answered.counting(start_response)
+        with self._answered.counting(start_response) as start_response:
+            return self._indico(attempt, environ, start_response)
+
+    def _indico(self, attempt, environ, start_response):
         if not attempt.is_set():
             self._wait(attempt.is_set, BUILD_PATIENCE)
         indico = self._instance.application
@@ -139,14 +143,30 @@ class Answers(object):
         self._lock = threading.Lock()
         self._requests = self._unavailable = 0
 
+    @contextmanager
     def counting(self, start_response):
-        """Return a WSGI server's `start_response`, which counts the answer."""
-        def start(status, *args):
+        """Yield a WSGI server's `start_response`, which counts the answer once.
+
+        An exception before it was called is counted too: the server answers it with status 500.
+        """
+        begun = []
+
+        def count(status):
             with self._lock:
-                self._requests += 1
-                self._unavailable += status.startswith('503')
+                self._requests += not begun
+                self._unavailable += status.startswith('503') - sum(
+                    each.startswith('503') for each in begun[-1:])
+                begun.append(status)
+
+        def start(status, *args):
+            count(status)
             return start_response(status, *args)
-        return start
+        try:
+            yield start
+        except Exception:
+            if not begun:
+                count('500 Internal Server Error')
+            raise
 
     def figures(self):
         """Return a dict for JSON: numbers of answers, and of those with status 503, so far."""

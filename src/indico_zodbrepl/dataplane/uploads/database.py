@@ -93,7 +93,13 @@ class Database(object):
         self._connection.add(new)
 
     def require(self, known):
-        """Let the current transaction fail if an object was changed or removed meanwhile."""
+        """Let the current transaction fail if an object was changed or removed meanwhile.
+
+        The object is not loaded; see `revision`.  Raises POSKeyError.
+        """
+        if known._p_changed is None:
+            # ZODB would ignore it, or require the revision that it had when it was loaded.
+            known._p_serial = self.revision(known)
         self._connection.readCurrent(known)
 
     def revision(self, known):

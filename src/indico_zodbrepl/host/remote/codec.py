@@ -30,6 +30,7 @@ from indico_zodbrepl.host import (
     history,
     interface,
     last_seen,
+    logs_interface,
     node_files,
     operations_interface,
     packing,
@@ -47,12 +48,15 @@ from indico_zodbrepl.host import (
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.interface import Host
+from indico_zodbrepl.host.logs_interface import Logs
 from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.probing import typed_json
 
 _EXIT_CODES = {int(code): code for code in ExitCode}
 BACKUPS = "backups."
 """Prefix of the methods of ``Backups`` in the names of calls."""
+LOGS = "logs."
+"""Prefix of the methods of ``Logs`` in the names of calls."""
 ADMINISTRATION = "hosts."
 """Prefix of the methods of ``HostAdministration`` in the names of calls."""
 
@@ -71,6 +75,7 @@ MODULES = (
     history,
     interface,
     last_seen,
+    logs_interface,
     node_files,
     operations_interface,
     packing,
@@ -174,11 +179,28 @@ def signatures() -> dict[str, Signature]:
     """Return the signature of each method that can be called remotely, by the name of the call."""
     names = names_of_types()
     found = {name: _signature(names, method) for name, method in _methods(Host)}
+    for prefix, further in (
+        (BACKUPS, Backups),
+        (LOGS, Logs),
+        (ADMINISTRATION, HostAdministration),
+    ):
+        found |= {prefix + name: _signature(names, each) for name, each in _methods(further)}
     for name in LOCAL_ONLY:
         del found[name]
-    for prefix, further in ((BACKUPS, Backups), (ADMINISTRATION, HostAdministration)):
-        found |= {prefix + name: _signature(names, each) for name, each in _methods(further)}
     return found
+
+
+def part_of(host: Host, method: str) -> tuple[Any, str]:
+    """Return the object of a call to a host, and the name of its method.
+
+    Args:
+        method: the name of the call; of any but ``HostAdministration``.
+    """
+    if method.startswith(BACKUPS):
+        return host.backups(), method.removeprefix(BACKUPS)
+    if method.startswith(LOGS):
+        return host.logs(), method.removeprefix(LOGS)
+    return host, method
 
 
 LOCAL_ONLY = (
@@ -190,6 +212,10 @@ LOCAL_ONLY = (
     "identity",
     "likely_lock_holder",
     "lock_holders",
+    "logs",
+    "logs.every",
+    "logs.every_warning",
+    "logs.whole",
     "packed_export",
     "spread_operations",
 )

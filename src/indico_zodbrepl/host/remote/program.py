@@ -30,8 +30,8 @@ from indico_zodbrepl.host.remote.administration import Administration
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.credentials import Credentials
 from indico_zodbrepl.host.remote.data_routes import DataRoutes
+from indico_zodbrepl.host.remote.downloads import Downloads
 from indico_zodbrepl.host.remote.duties import Duties
-from indico_zodbrepl.host.remote.export_routes import ExportRoutes
 from indico_zodbrepl.host.remote.leader_announcer import LeaderAnnouncer
 from indico_zodbrepl.host.remote.listener import Listener
 from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
@@ -139,7 +139,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
     duties = Duties(file.load, installation, log)
     announcer = LeaderAnnouncer(file.load, log)
     app = agent.application(listener.middleware)
-    ExportRoutes(file.load, caller_of, log).add_to(app)
+    Downloads(file.load, caller_of, log).add_to(app)
     runner = web.AppRunner(
         app,
         access_log=None,

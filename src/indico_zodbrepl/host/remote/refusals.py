@@ -10,7 +10,7 @@ from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.remote import messages
 from indico_zodbrepl.host.remote.codec import ADMINISTRATION
 from indico_zodbrepl.host.remote.messages import Call
-from indico_zodbrepl.host.remote.roles import READS
+from indico_zodbrepl.host.remote.roles import LOGS, READS
 
 
 def refuse_stranger(cluster: Cluster, caller: certificates.Identity) -> None:
@@ -52,7 +52,7 @@ def refuse_other(cluster: Cluster, call: Call, method: str) -> None:
             f"host {cluster.here} belongs to cluster {cluster.name}, not to {call.cluster}",
             exit_code=ExitCode.REFUSED,
         )
-    if method in READS or method.startswith(ADMINISTRATION):
+    if method in READS | LOGS or method.startswith(ADMINISTRATION):
         return
     if call.config != messages.digest_of(cluster):
         raise OperatorError(

@@ -50,7 +50,9 @@ READS = DATA | frozenset(
 )
 """The calls that change nothing and return no data of Indico."""
 
-READS_FOR_HOSTS = frozenset(
+LOGS = frozenset({"logs.part", "logs.programs", "logs.warnings"})
+"""Calls that read logs, which may name protected data."""
+READS_FOR_HOSTS = LOGS | frozenset(
     {
         "backups.check_folder",
         "backups.files",

@@ -7,7 +7,7 @@ What a method needs of a second node it asks for itself, through the same interf
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -25,15 +25,16 @@ from indico_zodbrepl.host.exports_interface import RecoveryExport
 from indico_zodbrepl.host.interface import DryRun, Host, HostAwayError, Tell, ignore
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
-from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
+from indico_zodbrepl.host.logs_interface import Logs
+from indico_zodbrepl.host.operations_interface import Holder, Lock, Texts
 from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, etcd_lock, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.identities import of_hosts
+from indico_zodbrepl.host.remote.logs import SeveralLogs
 from indico_zodbrepl.host.remote.messages import Identity
-from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.host.statistics import Kept, Source
 from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 
@@ -63,7 +64,7 @@ def several_hosts(cluster: Cluster, installation: Installation | None) -> Host:
 
 
 class SeveralHosts:
-    """See ``interface.Host``; the methods that are not defined here are about one node."""
+    """See ``interface.Host``; those that are not defined here are about one node or one host."""
 
     def __init__(self, cluster: Cluster, installation: Installation | None) -> None:
         self._cluster = cluster
@@ -82,14 +83,16 @@ class SeveralHosts:
         return call
 
     def _host_of(self, method: str, arguments: Mapping[str, object]) -> str:
-        """Return the name of the host on which a method about one node runs."""
+        """Return the name of the host on which a method about one node or one host runs."""
+        if isinstance(arguments.get("host"), str):
+            return str(arguments["host"])
         for key in ("wanted", "new"):
             state = arguments.get(key)
             if isinstance(state, NodeState) and "name" not in arguments:
                 return self._host_of_node(state.node)
         name = arguments.get("name")
         if not isinstance(name, str):
-            raise TypeError(f"{method} is not about one node")
+            raise TypeError(f"{method} is not about one node or one host")
         return self._host_of_node(name)
 
     def _host_of_node(self, name: str) -> str:
@@ -97,9 +100,8 @@ class SeveralHosts:
 
     def _call(self, host: str, method: str, arguments: Mapping[str, object]) -> Any:
         if host == self._cluster.here:
-            of_backups = method.startswith(codec.BACKUPS)
-            target = self._local.backups() if of_backups else self._local
-            return getattr(target, method.removeprefix(codec.BACKUPS))(**arguments)
+            target, own = codec.part_of(cast(Host, self._local), method)
+            return getattr(target, own)(**arguments)
         callback = self._signatures[method].callback
         sent = {name: value for name, value in arguments.items() if name != callback}
         progress = arguments.get(callback) if callback else None
@@ -120,17 +122,8 @@ class SeveralHosts:
             return self._local.identity(host)
         return AgentClient(self._cluster, self._cluster.host(host)).identity()
 
-    def sight(self, host: str, name: str) -> Sighting:
-        return cast(Sighting, self._call(host, "sight", {"host": host, "name": name}))
-
-    def kept_promise(self, host: str) -> Promise | None:
-        return cast("Promise | None", self._call(host, "kept_promise", {"host": host}))
-
     def agreed_promise(self, epoch: int) -> Promise | None:
         return kept_promises.known(self._cluster, cast(Host, self), epoch)
-
-    def keep_promise(self, host: str, found: Promise) -> None:
-        self._call(host, "keep_promise", {"host": host, "found": found})
 
     # Records of the epoch: each host has one
 
@@ -165,20 +158,6 @@ class SeveralHosts:
 
     # Operations
 
-    def lock_holder(self, host: str) -> Holder | None:
-        return cast("Holder | None", self._call(host, "lock_holder", {"host": host}))
-
-    def operations_index(self, host: str, known: str = "") -> Index:
-        arguments = {"host": host, "known": known}
-        return cast(Index, self._call(host, "operations_index", arguments))
-
-    def operations_texts(self, host: str, documents: Sequence[str], lines: Sequence[str]) -> Texts:
-        arguments = {"host": host, "documents": documents, "lines": lines}
-        return cast(Texts, self._call(host, "operations_texts", arguments))
-
-    def keep_operations(self, host: str, texts: Texts) -> None:
-        self._call(host, "keep_operations", {"host": host, "texts": texts})
-
     def hold_lock(self, *, preempting: bool = False) -> AbstractContextManager[Lock]:
         if self._cluster.automatic:
             return etcd_lock.held(self._cluster, preempting=preempting)
@@ -198,28 +177,13 @@ class SeveralHosts:
 
     # Recovery exports
 
-    def exports(self, host: str, wanted: str = "") -> list[RecoveryExport]:
-        arguments = {"host": host, "wanted": wanted}
-        return cast("list[RecoveryExport]", self._call(host, "exports", arguments))
-
-    def recover(self, host: str, folder: Path, words: Sequence[str]) -> dict[str, Any]:
-        return self._recovered("recover", host, folder, words)
-
-    def recover_event(self, host: str, folder: Path, words: Sequence[str]) -> dict[str, Any]:
-        return self._recovered("recover_event", host, folder, words)
-
-    def _recovered(
-        self, method: str, host: str, folder: Path, words: Sequence[str]
-    ) -> dict[str, Any]:
-        arguments = {"host": host, "folder": folder, "words": words}
-        return cast("dict[str, Any]", self._call(host, method, arguments))
-
     def every_export(self, wanted: str = "") -> list[RecoveryExport]:
         own = self._local.exports("", wanted)
         if wanted and own:
             return own
         others = [host.name for host in self._cluster.hosts if host.name != self._cluster.here]
-        answers = of_hosts(others, lambda host: self.exports(host, wanted), LIST_SECONDS).values()
+        ask = cast(Host, self).exports
+        answers = of_hosts(others, lambda host: ask(host, wanted), LIST_SECONDS).values()
         each = own + [one for answer in answers if isinstance(answer, list) for one in answer]
         return sorted(each, key=lambda export: export.at, reverse=True)
 
@@ -228,6 +192,9 @@ class SeveralHosts:
             return self._local.packed_export(export)
         client = AgentClient(self._cluster, self._cluster.host(export.host))
         return client.download(f"/exports/{export.name}")
+
+    def logs(self) -> Logs:
+        return cast(Logs, SeveralLogs(self._cluster, self._call))
 
     # Verbs
 
@@ -257,10 +224,6 @@ class SeveralHosts:
         nodes = {node.name: node.upstream for node in self._cluster.nodes}
         states = peers.of_nodes(self._cluster, nodes, self.state)
         return nodes | {name: each.upstream for name, each in states.items()}
-
-    def stop_stage(self, host: str, names: Sequence[str], **options: Any) -> list[str]:
-        arguments = {"host": host, "names": names, **options}
-        return cast("list[str]", self._call(host, "stop_stage", arguments))
 
     def restart_instance(self, name: str, **options: object) -> None:
         host = str(instance_named(self._cluster, name).on)

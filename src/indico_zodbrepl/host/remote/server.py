@@ -31,7 +31,7 @@ from indico_zodbrepl.host.remote import codec, etcd_lock, holds, messages
 from indico_zodbrepl.host.remote.actions import Action, Actions
 from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.host.remote.client import AWAY
-from indico_zodbrepl.host.remote.codec import ADMINISTRATION, BACKUPS, Signature
+from indico_zodbrepl.host.remote.codec import ADMINISTRATION, Signature
 from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
@@ -278,10 +278,8 @@ class Agent:
         target: Any
         if administers:
             target, method = self._served.administration(cluster), method[len(ADMINISTRATION) :]
-        elif method.startswith(BACKUPS):
-            target, method = self._served.host(cluster).backups(), method[len(BACKUPS) :]
         else:
-            target = self._served.host(cluster)
+            target, method = codec.part_of(self._served.host(cluster), method)
         return getattr(target, method)(**arguments)
 
     def _refuse_lockless(self, cluster: Cluster, asked: _Asked) -> None:

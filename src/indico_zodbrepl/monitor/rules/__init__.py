@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from indico_zodbrepl.monitor.rules import (
     acknowledgements,
     automation,
+    backups,
     cluster,
     disks,
     epochs,
@@ -35,6 +36,7 @@ def warnings(facts: Facts) -> list[Alert]:
         *disks.warnings(facts),
         *epochs.warnings(facts),
         *uploads.warnings(facts),
+        *backups.warnings(facts),
         *_each(facts),
     ]
     return sorted(found, key=lambda warning: list(Level).index(warning.level))

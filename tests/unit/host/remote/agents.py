@@ -19,12 +19,14 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import authority, certificates
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.fencing import Fenced
+from indico_zodbrepl.host.local_logs import LocalLogs
 from indico_zodbrepl.host.remote import client
 from indico_zodbrepl.host.remote.actions import open_in
 from indico_zodbrepl.host.remote.administration import Administration
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.credentials import Credentials
 from indico_zodbrepl.host.remote.data_routes import DataRoutes
+from indico_zodbrepl.host.remote.downloads import Downloads
 from indico_zodbrepl.host.remote.listener import Listener
 from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
 
@@ -72,7 +74,8 @@ encryption none
 class ControlledHost:
     """Calls that a test lets go on; they note that they began and ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self.began: list[str] = []
         self.ended: list[str] = []
         self.go_on = threading.Event()
@@ -87,6 +90,9 @@ class ControlledHost:
     def promote(self, name: str, *, epoch: int, progress: Callable[[str], None]) -> Any:
         self._wait(f"promote {name} {epoch}", progress)
         raise RuntimeError("promotions fail here")
+
+    def logs(self) -> LocalLogs:
+        return LocalLogs(self.cluster)
 
     def has_data(self, name: str) -> bool:
         return name == "a"
@@ -167,7 +173,7 @@ def running(folder: Path, port: int) -> Iterator[RunningAgent]:
     # The digests of the files have to be the same, though their folders differ.
     two.source.write_bytes(one.source.read_bytes())
     make_certificates(one, two)
-    host, problem, log = ControlledHost(), list[Exception](), list[str]()
+    host, problem, log = ControlledHost(one), list[Exception](), list[str]()
     ready, ended = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
     runners: list[web.AppRunner] = []
@@ -201,6 +207,7 @@ def running(folder: Path, port: int) -> Iterator[RunningAgent]:
             log.append,
         )
         app = Agent(served, actions, data).application(listener.middleware)
+        Downloads(loaded, caller_of, log.append).add_to(app)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0
         )

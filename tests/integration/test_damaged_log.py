@@ -1,0 +1,62 @@
+"""A PostgreSQL standby whose log is damaged gets a new copy, although its server never opens."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import ClusterUnderTest, running, wait_until
+from operations import succeed
+from test_sql_engines import commit, held_by, missing, roles, wait_until_healthy
+
+from indico_zodbrepl.backends.postgresql import config, programs
+from indico_zodbrepl.host.guarded import server_of
+
+BACKEND = "relstorage-postgresql"
+pytestmark = pytest.mark.skipif(bool(missing(BACKEND)), reason=missing(BACKEND))
+
+
+@pytest.fixture(scope="module")
+def pair(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterUnderTest]:
+    made = ClusterUnderTest(tmp_path_factory.mktemp("damaged"), home, backend=BACKEND)
+    with running(made):
+        yield made
+
+
+def test_a_standby_that_can_not_recover_from_its_log_gets_a_copy_and_its_data_are_kept(
+    pair: ClusterUnderTest,
+) -> None:
+    primary, standby = roles(pair)
+    for number in range(5):
+        commit(pair, primary, f"before {number}")
+    wait_until(lambda: held_by(pair, standby) == held_by(pair, primary), f"{standby} has all")
+    os.kill(server_of(pair.pid_of(f"node-{standby}")), signal.SIGKILL)
+    succeed(pair, "node", "stop", standby)
+    lose_log(pair, standby)
+    said = succeed(pair, "rejoin", standby)
+    assert "it gets a new copy: its recovery stands still" in said
+    wait_until_healthy(pair)
+    wait_until(lambda: held_by(pair, standby) == held_by(pair, primary), "both hold the same")
+    folder = config.data_folder(pair.cluster.node(standby))
+    assert list(folder.parent.glob(f"{folder.name}.lost-*"))
+
+
+def lose_log(pair: ClusterUnderTest, node: str) -> None:
+    """Overwrite what a standby's server has to replay before it may answer."""
+    made = pair.cluster.node(node)
+    folder = config.data_folder(made)
+    found = programs.control_data(pair.cluster, made)
+    assert found["Minimum recovery ending location"] != "0/0"
+    segment, begin = found["Latest checkpoint's REDO location"].split("/")
+    size = 1 << 24
+    number = int(begin, 16) // size
+    for path in (folder / "pg_wal").iterdir():
+        if len(path.name) == 24 and int(path.name[8:16], 16) == int(segment, 16):
+            there = int(path.name[16:], 16)
+            if there >= number:
+                with path.open("r+b") as log:
+                    log.seek(int(begin, 16) % size if there == number else 0)
+                    log.write(bytes(size - log.tell()))
