@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,10 @@ import pytest
 from indico_zodbrepl.backends.postgresql import data, replication, sql
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 HOME = Path(__file__).resolve().parents[3]
-TOO_LATE = OperatorError(
-    "the PostgreSQL server of node b did not execute the order",
-    "ERROR: recovery is not in progress",
-)
+TOO_LATE = ProbeError(FailureKind.MALFORMED, "ERROR: recovery is not in progress")
 
 
 @pytest.fixture
@@ -24,7 +24,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(data, "wait_for", lambda *_: None)
     for name in ("_configure", "turn_clients"):
         monkeypatch.setattr(replication, name, lambda *_: None)
-    monkeypatch.setattr(data, "ensure_slot", lambda *_: None)
     return load(HOME / "etc/cluster-relstorage-postgresql.conf", HOME)
 
 
@@ -34,14 +33,16 @@ class Server:
     def __init__(self, *recovering: str) -> None:
         self._recovering = list(recovering)
 
-    def __call__(
-        self, _cluster: Cluster, _node: Node, _deadline: float, *statements: str
-    ) -> list[list[tuple[str]]]:
-        if statements == ("SELECT pg_is_in_recovery()",):
-            return [[(self._recovering.pop(0),)]]
-        if statements[0].startswith("DO "):  # slots, once it is a primary
-            return []
-        raise TOO_LATE
+    @contextlib.contextmanager
+    def session(self, _conninfo: str, _deadline: float) -> Iterator[sql.Run]:
+        yield self._run
+
+    def _run(self, statement: str) -> list[sql.Row]:
+        if statement == "SELECT pg_is_in_recovery()":
+            return [(self._recovering.pop(0),)]
+        if statement == "SELECT pg_promote(false)":
+            raise TOO_LATE
+        return []  # the configuration is read; slots, once it is a primary
 
 
 def promote(cluster: Cluster) -> list[str]:
@@ -52,14 +53,14 @@ def promote(cluster: Cluster) -> list[str]:
 def test_one_that_somebody_else_just_promoted_is_a_primary(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "command", Server("t", "f"))
+    monkeypatch.setattr(sql, "session", Server("t", "f", "f").session)
     assert [] == promote(cluster)
 
 
 def test_one_that_refuses_and_goes_on_recovering_is_none(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "command", Server("t", "t"))
+    monkeypatch.setattr(sql, "session", Server("t", "t").session)
     with pytest.raises(OperatorError) as refused:
         promote(cluster)
     assert ExitCode.FAILED is refused.value.exit_code

@@ -203,19 +203,20 @@ def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) ->
 
 def ensure_slot(cluster: Cluster, upstream: Node, *nodes: Node) -> None:
     """Make a server keep the WAL that followers still need.  Raises OperatorError."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    sql.command(cluster, upstream, deadline, *slot_statements(*nodes))
+
+
+def slot_statements(*nodes: Node) -> list[str]:
+    """Return statements that make a server keep the WAL that followers still need."""
     names = [sql.literal(config.slot(node)) for node in nodes]
     # Another host may create the same slot at the same time.
-    sql.command(
-        cluster,
-        upstream,
-        time.monotonic() + ANSWER_SECONDS,
-        *(
-            f"DO $$ BEGIN PERFORM pg_create_physical_replication_slot({name}, true) "
-            f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name}); "
-            "EXCEPTION WHEN duplicate_object THEN NULL; END $$"
-            for name in names
-        ),
-    )
+    return [
+        f"DO $$ BEGIN PERFORM pg_create_physical_replication_slot({name}, true) "
+        f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name}); "
+        "EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+        for name in names
+    ]
 
 
 def _empty_folder(node: Node) -> Path:

@@ -21,6 +21,7 @@ from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.05
+PROMOTED_POLL_SECONDS = 0.01
 
 
 CHECKPOINT_SECONDS = 120.0
@@ -45,40 +46,36 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     """
     node = cluster.node(state.node)
     data.wait_for(cluster, node, deadline - time.monotonic())
-    seconds = max(1, int(deadline - time.monotonic()))
     _configure(cluster, state)
-    if _is_recovering(cluster, node, deadline):
-        _end_recovery(cluster, node, deadline, seconds)
-    else:
-        sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
-    turn_clients(cluster, node)
-    data.ensure_slot(cluster, node, *founding.others_of(cluster, node))
+    with sql.administration(cluster, node, deadline) as run:
+        run("SELECT pg_reload_conf()")
+        if _is_recovering(run):
+            # The upstream's address has just gone, so nothing comes in any more.
+            _end_recovery(node, run, deadline)
+        turn_clients(cluster, node)
+        for statement in data.slot_statements(*founding.others_of(cluster, node)):
+            run(statement)
     return []
 
 
-def _is_recovering(cluster: Cluster, node: Node, deadline: float) -> bool:
-    return sql.command(cluster, node, deadline, "SELECT pg_is_in_recovery()")[0][0][0] == "t"
+def _is_recovering(run: sql.Run) -> bool:
+    return run("SELECT pg_is_in_recovery()")[0][0] == "t"
 
 
-def _end_recovery(cluster: Cluster, node: Node, deadline: float, seconds: int) -> None:
-    """Promote a standby, unless another process just did: the start of a primary does it too."""
+def _end_recovery(node: Node, run: sql.Run, deadline: float) -> None:
+    """Promote a standby, unless another process just did: the start of a primary does it too.
+
+    ``pg_promote`` itself looks ten times a second only whether that is done.
+    """
     try:
-        # In one session: the upstream's address has just gone, so nothing comes in any more.
-        _, ((done,),) = sql.command(
-            cluster,
-            node,
-            deadline,
-            "SELECT pg_reload_conf()",
-            f"SELECT pg_promote(true, {seconds})",
-        )
-    except OperatorError as error:
-        if error.exit_code is ExitCode.FAILED and not _is_recovering(cluster, node, deadline):
-            return
-        raise
-    if done != "t":
+        run("SELECT pg_promote(false)")
+    except ProbeError:
+        if _is_recovering(run):
+            raise
+    if not wait_until(lambda: not _is_recovering(run), deadline, PROMOTED_POLL_SECONDS):
         raise OperatorError(
             f"node {node.name} did not become the primary in time",
-            f"pg_promote waited for {seconds} s",
+            "it was ordered to, and still recovers",
             exit_code=ExitCode.TIMED_OUT,
         )
 
@@ -168,12 +165,12 @@ def detach(cluster: Cluster, node: Node, deadline: float) -> int:
 
     What it has received is on its disk, because its WAL receiver writes it there as it ends.
     """
-    if not _is_recovering(cluster, node, deadline):
-        raise _no_standby(node)
-    with _writing(node):
-        write_all({config.data_folder(node) / config.DETACHED_CONF: "primary_conninfo = ''\n"})
     position = ""
     with sql.administration(cluster, node, deadline) as run:
+        if not _is_recovering(run):
+            raise _no_standby(node)
+        with _writing(node):
+            write_all({config.data_folder(node) / config.DETACHED_CONF: "primary_conninfo = ''\n"})
         run("SELECT pg_reload_conf()")
 
         def is_final() -> bool:
@@ -209,10 +206,11 @@ def redirect(cluster: Cluster, state: NodeState, deadline: float) -> None:
     Its own slots would keep WAL for nobody; the upstream makes one for it as it is promoted.
     """
     node = cluster.node(state.node)
-    if not _is_recovering(cluster, node, deadline):
-        raise _no_standby(node)
-    _configure(cluster, state)
-    sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
+    with sql.administration(cluster, node, deadline) as run:
+        if not _is_recovering(run):
+            raise _no_standby(node)
+        _configure(cluster, state)
+        run("SELECT pg_reload_conf()")
     founding.drop_slots(cluster, node)
 
 

@@ -15,6 +15,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 Row = tuple[str | None, ...]
+Run = Callable[[str], list[Row]]
+"""Runs a statement and returns its rows, values as text."""
 
 
 def conninfo(cluster: Cluster, node: Node, user: str, database: str) -> str:
@@ -40,7 +42,7 @@ def load_driver() -> ModuleType:
 
 
 @contextlib.contextmanager
-def session(conninfo: str, deadline: float) -> Iterator[Callable[[str], list[Row]]]:
+def session(conninfo: str, deadline: float) -> Iterator[Run]:
     """Yield a function that runs a statement and returns its rows, values as text.
 
     Args:
@@ -79,7 +81,7 @@ def command(
 @contextlib.contextmanager
 def administration(
     cluster: Cluster, node: Node, deadline: float, database: str = config.MAINTENANCE_DATABASE
-) -> Iterator[Callable[[str], list[Row]]]:
+) -> Iterator[Run]:
     """Yield what runs a statement as the superuser of a managed server; see ``session``.
 
     Raises:
