@@ -1,7 +1,8 @@
 """Let nodes of this host follow the leader again, by the plan of ``zodbrepl rejoin``.
 
 That concerns a former primary, a follower that a take-over did not reach, because its host was cut
-off at that moment, for example, and one whose state file or data file is damaged.
+off at that moment, for example, one whose state file or data file is damaged, and one whose
+database server has not replicated for a minute.
 
 The plan exports the divergent transactions before it removes them.  The journal records whether
 clients were told that these were saved.  What is damaged is kept beside the rest.  A node that
@@ -15,6 +16,7 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
+from indico_zodbrepl.automation.disconnected import DISCONNECTED_SECONDS, Disconnected
 from indico_zodbrepl.automation.interrupted import Interrupted, to_close, to_continue
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import thread
@@ -46,6 +48,7 @@ PERSON_SECONDS = 600.0
 GIVEN_UP = ("EXITED", "FATAL")
 """States in which supervisor leaves a program that nobody stopped."""
 NOT_STARTED = "its server could not be started"
+NOT_CONNECTED = f"its server has not replicated for {DISCONNECTED_SECONDS:.0f} s"
 BEHIND_SECONDS = 20.0
 """For a take-over to reach all followers itself."""
 FIRST_SECONDS = 5.0
@@ -82,6 +85,7 @@ class Rejoiner:
         self._epoch, self._epoch_since = 0, 0.0
         self._once = Once()
         self._interrupted = Interrupted(cluster)
+        self._disconnected = Disconnected(cluster)
         self._thread = thread("rejoin", self._run)
 
     def start(self) -> None:
@@ -94,9 +98,11 @@ class Rejoiner:
         while not self._ended.wait(INTERVAL_SECONDS):
             leader = self._leader()
             if leader is None:
+                self._disconnected.forget()
                 continue
             if leader.epoch != self._epoch:
                 self._epoch, self._epoch_since = leader.epoch, now()
+                self._disconnected.forget()
             for node in self._cluster.local.nodes:
                 if node.managed and now() >= self._not_before.get(node.name, 0.0):
                     self.look(node, leader)
@@ -126,6 +132,7 @@ class Rejoiner:
                 self._failures.pop(node.name, None)
             self._damaged.discard(node.name)
         elif why != NOT_STARTED or not self._start_again(node):
+            self._disconnected.tried(node)
             self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
 
     def _why(self, node: Node, leader: Leader) -> str:
@@ -136,12 +143,12 @@ class Rejoiner:
         known = history.known(node, present)
         is_former = history.may_have_own(self._cluster, node, known)
         waited = now() - self._epoch_since if leader.epoch == self._epoch else 0.0
-        epoch = present.epoch
+        epoch, broken = present.epoch, self._broken(node)
         if waited >= BEHIND_SECONDS:
             epoch = min(epoch, self._served(node) or epoch)
-        return why_to_rejoin(
-            known, epoch, leader, waited, is_former=is_former, broken=self._broken(node)
-        )
+            if not broken and self._disconnected.seconds(node) >= DISCONNECTED_SECONDS:
+                broken = NOT_CONNECTED
+        return why_to_rejoin(known, epoch, leader, waited, is_former=is_former, broken=broken)
 
     def _served(self, node: Node) -> int:
         """Return the epoch of a node's running server; 0 if none answers.
@@ -283,7 +290,7 @@ def why_to_rejoin(
         epoch: in which it follows, by its state file and its running server.
         waited: seconds since this host first saw the leader's epoch.
         is_former: True if it was a primary, so it may have transactions that no other node has.
-        broken: why its server does not start.
+        broken: why its server does not start, or does not replicate.
     """
     if known.condition not in (Condition.OK, Condition.DIVERGED):
         return ""  # a person decides

@@ -212,8 +212,7 @@ class NativeReplication(Protocol):
     Each method has a time limit and raises OperatorError.
 
     Attributes:
-        leave_seconds: for which a follower needs to leave an upstream on a lost host; 0 if it does
-            at once.
+        leave_seconds: for which a follower needs to leave an upstream on a lost host.
     """
 
     leave_seconds: float

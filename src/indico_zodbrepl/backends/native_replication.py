@@ -169,7 +169,7 @@ class NativeServers(Defaults):
     has_epochs = True
     asks_passwords = True
     needs_guard = True
-    leave_seconds = 0.0
+    leave_seconds: float
     section: str
     stop_seconds: int
     stop_signal: str

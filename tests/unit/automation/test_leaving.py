@@ -80,10 +80,25 @@ def test_each_follower_of_the_host_leaves_once_for_a_value_of_the_key(
     assert len(orders) == 2
 
 
-def test_followers_that_leave_at_once_wait_for_a_candidate(
+def test_the_followers_of_storage_servers_wait_for_a_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaving, "thread", lambda *_: SimpleNamespace(start=pytest.fail))
-    for name in ("cluster.conf", "cluster-relstorage-postgresql.conf"):
-        cluster = dataclasses.replace(load(EXAMPLE.with_name(name), tmp_path), lease=3.0)
-        Leaver(cluster).look(key(2.9), cluster.nodes)
+    cluster = dataclasses.replace(load(EXAMPLE.with_name("cluster.conf"), tmp_path), lease=3.0)
+    Leaver(cluster).look(key(2.9), cluster.nodes)
+
+
+def test_the_followers_of_a_postgresql_primary_leave_it_half_a_second_before_the_lease_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(
+        leaving, "thread", lambda name, _: SimpleNamespace(start=lambda: begun.append(name))
+    )
+    path = EXAMPLE.with_name("cluster-relstorage-postgresql.conf")
+    cluster = dataclasses.replace(load(path, tmp_path), lease=3.0)
+    leaver = Leaver(cluster)
+    leaver.look(key(2.4), cluster.nodes)
+    assert not begun
+    leaver.look(key(2.5), cluster.nodes)
+    assert len(begun) == len(cluster.nodes) - 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.backends.postgresql import data, replication, sql
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 

@@ -39,6 +39,8 @@ class PostgreSQL(native_replication.NativeServers):
     stop_seconds = 40
     # It ends its clients' sessions; SIGTERM would wait until the clients end them.
     stop_signal = "INT"
+    # The WAL receiver ends at once, but on a busy machine the commands for that take a while.
+    leave_seconds = 0.5
     own_users = config.MANAGED_USERS
     limits: Mapping[str, str] = {
         "hold": "a PostgreSQL server can't pause writes and resume them later; stop the primary "

@@ -1,0 +1,60 @@
+"""Followers whose database server runs, but does not replicate.
+
+A PostgreSQL standby whose received log is damaged waits for the record that it can't read, and asks
+nobody for it again until its server starts again.  The SQL thread of a MariaDB replica stops at a
+transaction that it can't apply.
+"""
+
+from __future__ import annotations
+
+from indico_zodbrepl.automation.timing import now
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.operations.facts import replication_of
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import ProbeError
+
+LOOK_SECONDS = 10.0
+DISCONNECTED_SECONDS = 60.0
+"""For a follower to connect; longer than a server needs that starts while it is busy."""
+AGAIN_SECONDS = 600.0
+"""From a rejoin, which may not have helped, to the next one for this reason."""
+
+
+class Disconnected:
+    """For how long followers of this host have not been connected.  Used by one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._since: dict[str, float] = {}
+        self._next_look: dict[str, float] = {}
+
+    def seconds(self, node: Node) -> float:
+        """Return for how long a follower has not been connected; 0 if it is, or its server is down.
+
+        A storage server of ZRS connects again and again by itself: 0.
+        """
+        if not backend_of(self._cluster).needs_guard:
+            return 0.0
+        if now() >= self._next_look.get(node.name, 0.0):
+            self._next_look[node.name] = now() + LOOK_SECONDS
+            if self._is_connected(node):
+                self._since.pop(node.name, None)
+            else:
+                self._since.setdefault(node.name, now())
+        return max(0.0, now() - self._since.get(node.name, now()))
+
+    def _is_connected(self, node: Node) -> bool:
+        try:
+            found = replication_of(self._cluster, node)
+        except ProbeError:
+            return True  # not known; another reason to rejoin may apply
+        return found is None or found.role is ServerRole.PRIMARY or found.connected is not False
+
+    def tried(self, node: Node) -> None:
+        """Count anew after a rejoin: the next one for this reason comes later."""
+        self._since[node.name] = now() + AGAIN_SECONDS - DISCONNECTED_SECONDS
+
+    def forget(self) -> None:
+        """Count anew, because nobody led meanwhile."""
+        self._since.clear()

@@ -1,0 +1,117 @@
+"""A follower whose database server runs without replicating rejoins, but not again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from indico_zodbrepl.automation import disconnected
+from indico_zodbrepl.automation.disconnected import (
+    AGAIN_SECONDS,
+    DISCONNECTED_SECONDS,
+    LOOK_SECONDS,
+    Disconnected,
+)
+from indico_zodbrepl.cluster import Node, load
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
+
+EXAMPLES = Path(__file__).parents[3] / "etc"
+AWAY = ProbeError(FailureKind.REFUSED, "refused")
+
+
+class World:
+    """A follower's answers, and the clock.
+
+    Attributes:
+        connected: as its server says; an exception if it does not answer.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, example: str) -> None:
+        self.cluster = load(EXAMPLES / example, folder)
+        self.node = self.cluster.node("b")
+        self.now = 1000.0
+        self.connected: bool | ProbeError | None = True
+        self.role = ServerRole.SECONDARY
+        self.asked = 0
+        monkeypatch.setattr(disconnected, "now", lambda: self.now)
+        monkeypatch.setattr(disconnected, "replication_of", self._answer)
+        self.of = Disconnected(self.cluster)
+
+    def _answer(self, _cluster: object, _node: Node) -> SimpleNamespace:
+        self.asked += 1
+        if isinstance(self.connected, ProbeError):
+            raise self.connected
+        return SimpleNamespace(role=self.role, connected=self.connected)
+
+    def after(self, seconds: float) -> float:
+        """Let time go by in steps of two seconds; return how long it has not been connected."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 2.0
+            found = self.of.seconds(self.node)
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch, "cluster-relstorage-postgresql.conf")
+
+
+def test_the_time_since_a_follower_was_seen_connected_counts(world: World) -> None:
+    assert world.after(60.0) == 0.0
+    world.connected = False
+    assert world.after(DISCONNECTED_SECONDS + LOOK_SECONDS) >= DISCONNECTED_SECONDS
+    assert world.asked < 20
+
+
+@pytest.mark.parametrize("answer", [True, None, AWAY])
+def test_one_that_connects_again_or_whose_server_is_down_starts_anew(
+    world: World, answer: bool | ProbeError | None
+) -> None:
+    world.connected = False
+    world.after(DISCONNECTED_SECONDS - LOOK_SECONDS)
+    world.connected = answer
+    assert world.after(LOOK_SECONDS) == 0.0
+    world.connected = False
+    assert world.after(DISCONNECTED_SECONDS - LOOK_SECONDS) < DISCONNECTED_SECONDS
+
+
+def test_a_server_that_runs_as_a_primary_does_not_count(world: World) -> None:
+    world.connected, world.role = False, ServerRole.PRIMARY
+    assert world.after(300.0) == 0.0
+
+
+def test_the_time_in_which_nobody_led_does_not_count(world: World) -> None:
+    world.connected = False
+    world.after(DISCONNECTED_SECONDS)
+    world.of.forget()
+    assert world.after(LOOK_SECONDS) <= LOOK_SECONDS
+
+
+def test_a_rejoin_that_did_not_help_is_tried_again_after_ten_minutes(world: World) -> None:
+    world.connected = False
+    world.after(DISCONNECTED_SECONDS + LOOK_SECONDS)
+    world.of.tried(world.node)
+    assert world.after(AGAIN_SECONDS - LOOK_SECONDS) < DISCONNECTED_SECONDS
+    assert world.after(2 * LOOK_SECONDS) >= DISCONNECTED_SECONDS
+
+
+def test_a_follower_that_is_connected_after_its_rejoin_counts_from_its_next_loss(
+    world: World,
+) -> None:
+    world.of.tried(world.node)
+    world.after(LOOK_SECONDS)
+    world.connected = False
+    assert world.after(DISCONNECTED_SECONDS + LOOK_SECONDS) >= DISCONNECTED_SECONDS
+
+
+def test_a_storage_server_connects_again_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = World(tmp_path, monkeypatch, "cluster.conf")
+    made.connected = False
+    assert made.after(300.0) == 0.0
+    assert not made.asked
