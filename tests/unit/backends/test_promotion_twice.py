@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -57,10 +58,23 @@ def test_one_that_somebody_else_just_promoted_is_a_primary(
     assert [] == promote(cluster)
 
 
+def test_one_that_is_starting_is_promoted_when_it_answers(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("t", "f", "f")
+
+    def refuse(_conninfo: str, _deadline: float) -> NoReturn:
+        monkeypatch.setattr(sql, "session", server.session)
+        raise ProbeError(FailureKind.CLOSED, "FATAL: the database system is starting up")
+
+    monkeypatch.setattr(sql, "session", refuse)
+    assert [] == promote(cluster)
+
+
 def test_one_that_refuses_and_goes_on_recovering_is_none(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "session", Server("t", "t").session)
+    monkeypatch.setattr(sql, "session", Server("t", "t", "t", "t").session)
     with pytest.raises(OperatorError) as refused:
         promote(cluster)
     assert ExitCode.FAILED is refused.value.exit_code

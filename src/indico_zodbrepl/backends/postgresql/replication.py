@@ -44,8 +44,16 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     Raises:
         OperatorError: exit 7, it did not accept writes in time; exit 1, it refuses.
     """
+    try:
+        _accept_writes(cluster, state, deadline)
+    except OperatorError:  # it may be starting
+        data.wait_for(cluster, cluster.node(state.node), deadline - time.monotonic())
+        _accept_writes(cluster, state, deadline)
+    return []
+
+
+def _accept_writes(cluster: Cluster, state: NodeState, deadline: float) -> None:
     node = cluster.node(state.node)
-    data.wait_for(cluster, node, deadline - time.monotonic())
     _configure(cluster, state)
     with sql.administration(cluster, node, deadline) as run:
         run("SELECT pg_reload_conf()")
@@ -55,7 +63,6 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
         turn_clients(cluster, node)
         for statement in data.slot_statements(*founding.others_of(cluster, node)):
             run(statement)
-    return []
 
 
 def _is_recovering(run: sql.Run) -> bool:
