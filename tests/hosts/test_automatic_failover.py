@@ -117,6 +117,35 @@ def test_a_follower_that_a_take_over_did_not_reach_follows_later(three: Elected)
     assert wait_until(three.is_whole, later()), three.logs()
 
 
+def test_the_last_leader_starts_when_the_hosts_answer_that_did_not_at_its_first_start(
+    three: Elected,
+) -> None:
+    """Its server was refused, because a majority could have seen a promotion; nobody else leads."""
+    former = three.see_leader("h3")["node"]
+    host, others = three.host_of(former), [name for name in "abc" if name != former]
+    for node in others:
+        three.zodbrepl(host, "node", "stop", node, "--reason", "test")
+        three.kill_agent(three.host_of(node))
+    kill_server(three, former)
+
+    def was_refused() -> bool:
+        nodes = three.status(host)["nodes"]
+        return any(each["refusal"] for each in nodes if each["name"] == former)
+
+    assert wait_until(was_refused, later()), three.logs()
+    three.agents([three.host_of(node) for node in others])
+
+    def leads() -> bool:
+        key = three.leader(host)
+        nodes = three.status(host)["nodes"]
+        writes = any(each["name"] == former and each["held"] is None for each in nodes)
+        return key["node"] == former and not key["released"] and writes
+
+    assert wait_until(leads, later()), three.zodbrepl(host, "status", code=None).stdout
+    for node in others:
+        three.zodbrepl(host, "node", "start", node)
+
+
 def test_with_acknowledged_commits_nothing_is_lost_by_the_loss_of_a_host(
     shared: Elected,
 ) -> None:

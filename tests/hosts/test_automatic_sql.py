@@ -14,7 +14,7 @@ from counted import Counted, served
 from host_faults import FAULTS
 from host_rounds import SPANS, strike
 from labs import labs_in
-from three import later
+from three import HOME, later
 
 from indico_zodbrepl.probing.waiting import wait_until
 
@@ -25,6 +25,15 @@ ENGINES = ("postgresql", "mariadb")
 LEASE = 5.0
 ROUNDS = ("host killed", "host isolated", "server frozen")
 REASON = ("--reason", "test")
+LEAVE = """
+import pathlib, sys, time
+from indico_zodbrepl.backends import native_of
+from indico_zodbrepl.cluster import load
+home, conf, node = sys.argv[1:]
+cluster = load(pathlib.Path(conf), pathlib.Path(home))
+native_of(cluster).detach(cluster, cluster.node(node), time.monotonic() + 20)
+"""
+"""Lets a follower leave its upstream, with nobody who lets it follow again."""
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -98,6 +107,25 @@ def test_operators_change_how_many_followers_the_commits_of_the_leader_wait_for(
     with Counted(cluster, "h3", 970_000_000) as writer:
         writer.see_more()
     cluster.see_whole()
+
+
+def test_a_follower_that_does_not_replicate_for_a_minute_rejoins(cluster: Automatic) -> None:
+    leader = cluster.primary("h2")
+    node = next(each for each in cluster.nodes if each != leader)
+    python = HOME / "bin/control-python"
+    cluster.lab[cluster.host_of(node)].run(
+        python, "-c", LEAVE, HOME, cluster.path, node, timeout=60
+    )
+
+    def has_rejoined() -> bool:
+        return any(
+            "has not replicated for 60 s" in each["reason"] and each["outcome"] == "done"
+            for each in cluster.journal("h2")
+        )
+
+    assert wait_until(has_rejoined, later() + 90.0), cluster.zodbrepl("h2", "status").stdout
+    cluster.see_whole()
+    assert leader == cluster.primary("h2")
 
 
 def shown(cluster: Automatic) -> str:

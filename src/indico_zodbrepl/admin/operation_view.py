@@ -220,11 +220,11 @@ class Opened:
 
 def opened(cluster: Cluster) -> Opened:
     """Return the open operation; never raises OperatorError."""
-    at_work = store.is_at_work(cluster)
     try:
-        return Opened(store.unfinished(cluster), at_work)
+        found = store.unfinished(cluster)
     except OperatorError as error:
-        return Opened(None, at_work, error)
+        return Opened(None, store.is_at_work(cluster), error)
+    return Opened(found, store.is_at_work(cluster, "" if found is None else found.host))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Automation:
         self._obstacle = ""
         self._leaver = Leaver(cluster)
         self._completed: set[int] = set()  # epochs whose take-over this process completes
-        self._rejoining = Rejoiner(cluster, installation, self._calm_leader)
+        self._rejoining = Rejoiner(cluster, installation, self._calm_leader, self._last_leader)
         self._publisher = Publisher(
             cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
         )
@@ -373,6 +373,14 @@ class Automation:
         if seen is None or not seen.moved or seen.is_free(self._timing):
             return None
         return None if known.paused is not None or self._operates(known) else seen.leader
+
+    def _last_leader(self) -> str:
+        """Return which node led last; empty while one leads, or nobody may act."""
+        known = self._view.known
+        seen = known.observed
+        if seen is None or seen.leader is None or not seen.is_free(self._timing):
+            return ""
+        return "" if known.paused is not None or self._operates(known) else seen.leader.node
 
     def _announce(self, leader: Leader) -> None:
         """Name a leader to the clients of this host."""

@@ -69,14 +69,21 @@ class Rejoiner:
     Args:
         leader: returns the leader key; None while nobody may act: the automation is paused, no node
             leads, or an operation runs.
+        last: returns the name of the node that led last; empty while a node leads, or nobody may
+            act.
     """
 
     def __init__(
-        self, cluster: Cluster, installation: Installation, leader: Callable[[], Leader | None]
+        self,
+        cluster: Cluster,
+        installation: Installation,
+        leader: Callable[[], Leader | None],
+        last: Callable[[], str],
     ) -> None:
         self._cluster = cluster
         self._installation = installation
         self._leader = leader
+        self._last = last
         self._ended = threading.Event()
         self._not_before: dict[str, float] = {}
         self._failures: dict[str, int] = {}
@@ -99,6 +106,7 @@ class Rejoiner:
             leader = self._leader()
             if leader is None:
                 self._disconnected.forget()
+                self.start_last(self._last())
                 continue
             if leader.epoch != self._epoch:
                 self._epoch, self._epoch_since = leader.epoch, now()
@@ -106,6 +114,28 @@ class Rejoiner:
             for node in self._cluster.local.nodes:
                 if node.managed and now() >= self._not_before.get(node.name, 0.0):
                     self.look(node, leader)
+
+    def start_last(self, name: str) -> None:
+        """Start the server of the node that led last, if it is of this host and its start failed.
+
+        Other hosts that did not answer its start-up check may answer now, and nobody else may be
+        able to lead.
+        """
+        for node in self._cluster.local.nodes:
+            is_due = now() >= self._not_before.get(node.name, 0.0)
+            if node.name == name and node.managed and is_due:
+                failures = self._failures.get(name, 0)
+                try:
+                    if not self._broken(node):
+                        return
+                    say(
+                        f"{node.program} is started again: its last start failed, and no node leads"
+                    )
+                    Supervisor(self._cluster).start(node.program)
+                except OperatorError as error:
+                    say(f"{error.notice}: {error.detail}".rstrip(": "))
+                self._failures[name] = failures + 1
+                self._not_before[name] = now() + pause_after(failures, None)
 
     def look(self, node: Node, leader: Leader) -> None:
         """Rejoin a node if it has to; log why it can't.

@@ -64,7 +64,8 @@ class LocalOperations(LocalData):
         found = self.lock_holder("")
         return [] if found is None else [found]
 
-    def likely_lock_holder(self) -> Holder | None:
+    def likely_lock_holder(self, host: str = "") -> Holder | None:
+        self._refuse_other_host(host)
         from indico_zodbrepl.host import operation_lock
 
         return operation_lock.likely_holder(self._cluster)

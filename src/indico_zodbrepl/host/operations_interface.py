@@ -130,8 +130,12 @@ class OperationsHost(Protocol):
     def lock_holders(self) -> list[Holder]:
         """Return who holds locks of operations, on any host that answers."""
 
-    def likely_lock_holder(self) -> Holder | None:
-        """Return who holds this host's lock, for repeated checks; None if that is unknown."""
+    def likely_lock_holder(self, host: str = "") -> Holder | None:
+        """Return who holds the lock of a host, for repeated checks; None if that is unknown.
+
+        Args:
+            host: empty for this one.  With ``automatic`` no other has the lock of a command of its.
+        """
 
     def spread_operations(self, texts: Texts, *, majority: bool) -> None:
         """Write files and lines on this host and all others that can be reached.

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -98,14 +98,15 @@ def _operations(cluster: Cluster, host: Host) -> Results:
                         found.append(operation)
     except FileNotFoundError:
         pass  # there was no operation yet, or a file has just been replaced
-    holder = host.likely_lock_holder() if found else None
-    yield (
-        ("operations", ""),
-        tuple(
-            _with_process(operation, process, cluster.here, holder)
-            for operation, process in sorted(found, key=lambda each: each[0].began)
-        ),
-    )
+    found.sort(key=lambda each: each[0].began)
+    here = cluster.here or ""
+    holders = {here: host.likely_lock_holder()} if found else {}
+    yield ("operations", ""), _with_processes(found, here, holders)
+    running = (process.host for operation, process in found if operation.outcome == "running")
+    others = {each for each in running if each} - {here}
+    if others:  # their answers may come too late
+        holders.update((each, host.likely_lock_holder(each)) for each in others)
+        yield ("operations", ""), _with_processes(found, here, holders)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -134,17 +135,24 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, Ho
         ), Holder(0)
 
 
-def _with_process(
-    operation: OpenOperation, process: Holder, here: str | None, holder: Holder | None
-) -> OpenOperation:
-    """Return an operation with ``at_work``: its process holds the lock.
+def _with_processes(
+    found: Iterable[tuple[OpenOperation, Holder]], here: str, holders: Mapping[str, Holder | None]
+) -> tuple[OpenOperation, ...]:
+    """Return operations with ``at_work``: the process of one holds the lock of its host.
 
     Its number alone proves nothing: after a restart of the machine another process has it.
+
+    Args:
+        holders: by host; those of this host may hold for a command of another one.
     """
-    if operation.outcome != "running" or holder is None:
-        return operation
-    both = [(each.pid, each.host or here or "") for each in (process, holder)]
-    return dataclasses.replace(operation, at_work=both[0] == both[1])
+    held = {(each.pid, each.host or here) for each in holders.values() if each is not None}
+    return tuple(
+        dataclasses.replace(
+            operation,
+            at_work=operation.outcome == "running" and (process.pid, process.host or here) in held,
+        )
+        for operation, process in found
+    )
 
 
 def start_refusal(found: OperatorError | None) -> StartRefusal | None:

@@ -14,7 +14,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     consensus_failover,
     consensus_steps,
     failover,
-    native_rejoin,
+    native_rejoin_steps,
     pack,
     rejoin_steps,
     restart_steps,

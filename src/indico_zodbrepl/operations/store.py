@@ -268,9 +268,13 @@ def look_around(cluster: Cluster) -> None:
     all_at_once([partial(refresh, cluster), partial(refuse_at_work, cluster)])
 
 
-def is_at_work(cluster: Cluster) -> bool:
-    """Return True if a process holds the lock of operations; for repeated checks."""
-    return host_of(cluster).likely_lock_holder() is not None
+def is_at_work(cluster: Cluster, host: str = "") -> bool:
+    """Return True if a process holds the lock of operations; for repeated checks.
+
+    Args:
+        host: of the operation that is looked for; empty for this one.
+    """
+    return host_of(cluster).likely_lock_holder(host) is not None
 
 
 def refuse_open(

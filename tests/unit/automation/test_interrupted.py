@@ -79,7 +79,7 @@ class Stage:
         self.fails = False
         cluster = load(EXAMPLE, folder)
         self.node = cluster.node("b")
-        self.rejoiner = Rejoiner(cluster, Installation(folder), lambda: LEADER)
+        self.rejoiner = Rejoiner(cluster, Installation(folder), lambda: LEADER, str)
         monkeypatch.setattr(interrupted, "now", lambda: self.now)
         monkeypatch.setattr(store, "unfinished", lambda _cluster: self.left)
         monkeypatch.setattr(store, "close", self._close)

@@ -148,7 +148,7 @@ def test_a_damaged_state_file_is_kept_and_its_node_rejoins(
         state_file(node).write_text(content)
     program = SimpleNamespace(state=state_of_program)
     monkeypatch.setattr(rejoining, "program_states", lambda _cluster: {node.program: program})
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     assert rejoiner._why(node, LEADER) == expected
     kept = [path.read_text() for path in node.data_directory.glob("state.json.damaged-*")]
     assert kept == ([] if content is None else [content])
@@ -173,7 +173,7 @@ def test_a_server_of_an_earlier_epoch_than_its_state_file_rejoins(
     node = cluster.node("b")
     node.data_directory.mkdir(parents=True)
     state.write(node, NodeState(cluster.name, "b", Role.SECONDARY, "a", 7))
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(rejoiner, "_broken", lambda _node: "")
     monkeypatch.setattr(history, "known", lambda *_: FOLLOWER)
     rejoiner._epoch = LEADER.epoch
@@ -192,7 +192,7 @@ def test_a_damaged_state_file_that_can_not_be_renamed_ends_nothing(
     node.data_directory.mkdir(parents=True)
     state_file(node).write_text("")
     monkeypatch.setattr(Path, "rename", fail)
-    Rejoiner(cluster, Installation(tmp_path), lambda: LEADER).look(node, LEADER)
+    Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str).look(node, LEADER)
     said = capsys.readouterr()
     assert "the state file of node b can't be renamed" in said.out + said.err
     assert state_file(node).read_text() == ""
@@ -224,7 +224,7 @@ def test_a_rejoin_that_stopped_after_its_node_was_compared_is_continued(
     monkeypatch.setattr(store, "unfinished", lambda _cluster: left)
     monkeypatch.setattr(executor, "resume", resume)
     cluster = load(EXAMPLE, tmp_path)
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(rejoiner, "_why", lambda *_arguments: "")
     rejoiner.look(cluster.node("a"), LEADER)
     assert resumed == expected
@@ -257,7 +257,7 @@ def test_a_node_rejoins_soon_after_its_primary_serves_however_long_that_took(
     monkeypatch.setattr(planning, "prepare", lambda *_: against)
     monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
     monkeypatch.setattr(rejoining, "now", lambda: 1000.0)
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(rejoiner, "_why", lambda *_: "it led")
     found = []
     for _attempt in pauses:
@@ -281,12 +281,46 @@ def test_a_server_whose_starts_have_failed_is_started_again_before_its_data_are_
     supervisor = SimpleNamespace(start=lambda _program: done.append("start"))
     monkeypatch.setattr(rejoining, "Supervisor", lambda _cluster: supervisor)
     monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(rejoiner, "_why", lambda *_: NOT_STARTED)
     monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoin"))
     for _look in expected:
         rejoiner.look(node, LEADER)
     assert done == expected
+
+
+@pytest.mark.parametrize(
+    ("last", "state_of_program", "expected"),
+    [
+        ("b", "EXITED", [0.0, 5.0, 15.0, 35.0]),
+        ("b", "FATAL", [0.0, 5.0, 15.0, 35.0]),
+        ("b", "STOPPED", []),
+        ("b", "RUNNING", []),
+        ("a", "EXITED", []),
+        ("", "EXITED", []),
+    ],
+)
+def test_the_node_that_led_last_is_started_again_while_no_node_leads(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    last: str,
+    state_of_program: str,
+    expected: list[float],
+) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    cluster = dataclasses.replace(cluster, nodes=(cluster.node("b"),))
+    program = SimpleNamespace(state=state_of_program)
+    monkeypatch.setattr(rejoining, "program_states", lambda _cluster: {"node-b": program})
+    started: list[float] = []
+    second = 0.0
+    supervisor = SimpleNamespace(start=lambda _program: started.append(second))
+    monkeypatch.setattr(rejoining, "Supervisor", lambda _cluster: supervisor)
+    monkeypatch.setattr(rejoining, "now", lambda: 1000.0 + second)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: None, lambda: last)
+    while second < 40.0:
+        rejoiner.start_last(last)
+        second += 1.0
+    assert started == expected
 
 
 def test_a_former_primary_whose_starts_have_failed_is_not_started_again(
@@ -295,7 +329,7 @@ def test_a_former_primary_whose_starts_have_failed_is_not_started_again(
     cluster = load(EXAMPLE, tmp_path)
     done: list[str] = []
     monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(rejoiner, "_why", lambda *_: "it led in epoch 6")
     monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoin"))
     rejoiner.look(cluster.node("b"), LEADER)
@@ -317,7 +351,7 @@ def test_a_server_that_is_started_again_and_again_leaves_longer_pauses_between_i
     supervisor = SimpleNamespace(start=lambda _program: state_of.update({"is": "BACKOFF"}))
     monkeypatch.setattr(rejoining, "Supervisor", lambda _cluster: supervisor)
     monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
-    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
     monkeypatch.setattr(
         rejoiner, "_why", lambda *_: NOT_STARTED if state_of["is"] == "FATAL" else ""
     )

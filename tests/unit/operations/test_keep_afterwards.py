@@ -13,7 +13,7 @@ from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.sql_export import Divergent
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import Figures, Plan
-from indico_zodbrepl.operations.native_rejoin import KeepAfterwards
+from indico_zodbrepl.operations.native_rejoin_steps import KeepAfterwards
 from indico_zodbrepl.operations.operation import StepRecord
 
 __all__ = ["cluster"]  # a fixture
@@ -50,7 +50,7 @@ def test_a_follower_that_only_seemed_to_be_ahead_is_started_again(
     }
     for name, answer in answers.items():
         monkeypatch.setattr(LocalHost, name, lambda *_, answer=answer, **__: answer)
-    monkeypatch.setattr("indico_zodbrepl.operations.native_rejoin.names", lambda *_: [])
+    monkeypatch.setattr("indico_zodbrepl.operations.native_rejoin_steps.names", lambda *_: [])
     monkeypatch.setattr(LocalHost, "start_node", lambda _, name, **__: starts.append(name))
     make = KeepAfterwards.of_follower if follower else KeepAfterwards.of
     figures = make("b", "a", tmp_path / "tail").do(context(cluster))

@@ -99,6 +99,13 @@ def _copy(cluster: Cluster, host: Host, name: str, wanted: tuple[list[str], list
     return True
 
 
+def lock_holder(cluster: Cluster, host: Host, name: str) -> Holder | None:
+    """Return who holds the lock of another host; None also if that host does not answer."""
+    names = [each.name for each in cluster.hosts if each.name == name]
+    found = of_hosts(names, host.lock_holder, READ_SECONDS).get(name)
+    return found if isinstance(found, Holder) else None
+
+
 def lock_holders(cluster: Cluster, host: Host) -> list[Holder]:
     """Return who holds locks of operations, on any host that answers."""
     own = host.lock_holder(cluster.here or "")

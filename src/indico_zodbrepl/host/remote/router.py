@@ -166,8 +166,10 @@ class SeveralHosts:
     def lock_holders(self) -> list[Holder]:
         return copies.lock_holders(self._cluster, cast(Host, self))
 
-    def likely_lock_holder(self) -> Holder | None:
-        return self._local.likely_lock_holder()
+    def likely_lock_holder(self, host: str = "") -> Holder | None:
+        if host in ("", self._cluster.here):
+            return self._local.likely_lock_holder()
+        return copies.lock_holder(self._cluster, cast(Host, self), host)
 
     def spread_operations(self, texts: Texts, *, majority: bool) -> None:
         copies.spread(self._cluster, cast(Host, self), texts, majority=majority)
