@@ -60,7 +60,7 @@ def test_the_leader_restarts_and_stays_the_leader(three: Elected) -> None:
 def test_a_host_sees_that_a_command_works_which_runs_on_another_one(three: Elected) -> None:
     node = next(name for name in ("b", "c") if name != three.see_leader("h1")["node"])
     command = three.popen("h1", "restart", node, "--reason", "new settings")
-    seen = set()
+    seen: set[bool] = set()
     while command.poll() is None:
         seen.update(each["at_work"] for each in three.status("h3")["operations"])
     assert 0 == command.returncode

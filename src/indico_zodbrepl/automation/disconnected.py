@@ -32,7 +32,7 @@ class Disconnected:
     def seconds(self, node: Node) -> float:
         """Return for how long a follower has not been connected; 0 if it is, or its server is down.
 
-        A storage server of ZRS connects again and again by itself: 0.
+        Always 0 with ZRS, whose storage servers try to connect until they succeed.
         """
         if not backend_of(self._cluster).needs_guard:
             return 0.0
@@ -52,9 +52,9 @@ class Disconnected:
         return found is None or found.role is ServerRole.PRIMARY or found.connected is not False
 
     def tried(self, node: Node) -> None:
-        """Count anew after a rejoin: the next one for this reason comes later."""
+        """Note a rejoin of a node, so that the next one for this reason comes later."""
         self._since[node.name] = now() + AGAIN_SECONDS - DISCONNECTED_SECONDS
 
     def forget(self) -> None:
-        """Count anew, because nobody led meanwhile."""
+        """Measure from now on: no node led, so no follower could connect."""
         self._since.clear()

@@ -368,19 +368,22 @@ class Automation:
 
     def _calm_leader(self) -> Leader | None:
         """Return the leader; None while no former primary may rejoin."""
-        known = self._view.known
-        seen = known.observed
+        seen = self._calm()
         if seen is None or not seen.moved or seen.is_free(self._timing):
             return None
-        return None if known.paused is not None or self._operates(known) else seen.leader
+        return seen.leader
 
     def _last_leader(self) -> str:
         """Return which node led last; empty while one leads, or nobody may act."""
-        known = self._view.known
-        seen = known.observed
+        seen = self._calm()
         if seen is None or seen.leader is None or not seen.is_free(self._timing):
             return ""
-        return "" if known.paused is not None or self._operates(known) else seen.leader.node
+        return seen.leader.node
+
+    def _calm(self) -> Observed | None:
+        """Return what is known of the leader key; None while the automation does not act on it."""
+        known = self._view.known
+        return None if known.paused is not None or self._operates(known) else known.observed
 
     def _announce(self, leader: Leader) -> None:
         """Name a leader to the clients of this host."""

@@ -121,21 +121,20 @@ class Rejoiner:
         Other hosts that did not answer its start-up check may answer now, and nobody else may be
         able to lead.
         """
-        for node in self._cluster.local.nodes:
-            is_due = now() >= self._not_before.get(node.name, 0.0)
-            if node.name == name and node.managed and is_due:
-                failures = self._failures.get(name, 0)
-                try:
-                    if not self._broken(node):
-                        return
-                    say(
-                        f"{node.program} is started again: its last start failed, and no node leads"
-                    )
-                    Supervisor(self._cluster).start(node.program)
-                except OperatorError as error:
-                    say(f"{error.notice}: {error.detail}".rstrip(": "))
-                self._failures[name] = failures + 1
-                self._not_before[name] = now() + pause_after(failures, None)
+        nodes = self._cluster.local.nodes
+        node = next((each for each in nodes if each.name == name and each.managed), None)
+        if node is None or now() < self._not_before.get(name, 0.0):
+            return
+        try:
+            if not self._broken(node):
+                return
+            say(f"{node.program} is started again: its last start failed, and no node leads")
+            Supervisor(self._cluster).start(node.program)
+        except OperatorError as error:
+            say(f"{error.notice}: {error.detail}".rstrip(": "))
+        failures = self._failures.get(name, 0)
+        self._failures[name] = failures + 1
+        self._not_before[name] = now() + pause_after(failures, None)
 
     def look(self, node: Node, leader: Leader) -> None:
         """Rejoin a node if it has to; log why it can't.

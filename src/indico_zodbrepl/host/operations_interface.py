@@ -134,7 +134,8 @@ class OperationsHost(Protocol):
         """Return who holds the lock of a host, for repeated checks; None if that is unknown.
 
         Args:
-            host: empty for this one.  With ``automatic`` no other has the lock of a command of its.
+            host: empty for this one.  With ``automatic`` only the host on which a command runs has
+                that command's lock.
         """
 
     def spread_operations(self, texts: Texts, *, majority: bool) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -100,12 +100,12 @@ def _operations(cluster: Cluster, host: Host) -> Results:
         pass  # there was no operation yet, or a file has just been replaced
     found.sort(key=lambda each: each[0].began)
     here = cluster.here or ""
-    holders = {here: host.likely_lock_holder()} if found else {}
+    holders = [host.likely_lock_holder()] if found else []
     yield ("operations", ""), _with_processes(found, here, holders)
     running = (process.host for operation, process in found if operation.outcome == "running")
     others = {each for each in running if each} - {here}
     if others:  # their answers may come too late
-        holders.update((each, host.likely_lock_holder(each)) for each in others)
+        holders += [host.likely_lock_holder(each) for each in others]
         yield ("operations", ""), _with_processes(found, here, holders)
 
 
@@ -136,16 +136,13 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, Ho
 
 
 def _with_processes(
-    found: Iterable[tuple[OpenOperation, Holder]], here: str, holders: Mapping[str, Holder | None]
+    found: Iterable[tuple[OpenOperation, Holder]], here: str, holders: Iterable[Holder | None]
 ) -> tuple[OpenOperation, ...]:
-    """Return operations with ``at_work``: the process of one holds the lock of its host.
+    """Return operations with ``at_work``: the process of one holds the lock of a host.
 
     Its number alone proves nothing: after a restart of the machine another process has it.
-
-    Args:
-        holders: by host; those of this host may hold for a command of another one.
     """
-    held = {(each.pid, each.host or here) for each in holders.values() if each is not None}
+    held = {(each.pid, each.host or here) for each in holders if each is not None}
     return tuple(
         dataclasses.replace(
             operation,

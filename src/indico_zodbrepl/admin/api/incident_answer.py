@@ -32,7 +32,7 @@ class IncidentLoss:
 
 @dataclasses.dataclass(frozen=True)
 class IncidentAnswer:
-    """What was recorded of a period.
+    """What was recorded during a period.
 
     Attributes:
         begins, ends: of the period, seconds since 1970.

@@ -18,7 +18,7 @@ class SeveralHostsPart(ABC):
     """
 
     prefix: ClassVar[str]
-    """Of its methods in the names of calls."""
+    """What the name of each call begins with, before the name of its method."""
 
     def __init__(
         self, cluster: Cluster, call: Callable[[str, str, Mapping[str, object]], Any]
