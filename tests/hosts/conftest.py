@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 sys.path.insert(0, str(Path(__file__).parent / "harness"))
 
@@ -20,26 +18,8 @@ from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.requirements import require
 from indico_zodbrepl.errors import OperatorError
 
-HEAVY = frozenset(
-    f"tests/hosts/{name}.py"
-    for name in ("test_automatic_sql", "test_sql_on_hosts", "test_indico_on_hosts")
-)
-"""Modules whose three hosts need both processors: two of them side by side make leases end."""
-
 # Where the tests run in the background SIGINT is ignored, and programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class OneHeavyAtATime(LoadFileScheduling):
-    """Gives each worker whole modules, and all heavy ones to the same worker."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = super()._split_scope(nodeid)
-        return "heavy" if module in HEAVY else module
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneHeavyAtATime:
-    return OneHeavyAtATime(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "harness"))
 
 from counted import Counted
+from patience import wait_until
 from three import HOME, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 NODES = {"a": "h1", "b": "h2", "c": "h3", "d": "h2", "e": "h3"}
 LINE_MS = 0.25

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import wait_until
 from three import HOME, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host.archive import MARK
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 @pytest.fixture

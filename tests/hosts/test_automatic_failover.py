@@ -12,9 +12,8 @@ from functools import partial
 import pytest
 from counted import Counted, held
 from elected import CLIENT_PORT, PEER_PORT, Elected
+from patience import wait_until
 from three import later
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 def kill_server(three: Elected, node: str) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from automatic import Automatic
 from counted import Counted, exported_numbers, served
+from patience import wait_until
 from three import later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("etcd") is None, reason="no etcd here; as root: apt-get install etcd-server"

@@ -14,9 +14,8 @@ from counted import Counted, served
 from host_faults import FAULTS
 from host_rounds import SPANS, strike
 from labs import labs_in
+from patience import wait_until
 from three import HOME, later
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("etcd") is None, reason="no etcd here; as root: apt-get install etcd-server"

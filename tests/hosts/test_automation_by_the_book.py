@@ -14,11 +14,11 @@ from functools import partial
 import pytest
 from counted import PYTHON27
 from installed import Installed
+from patience import wait_until
 from three import later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = [
     pytest.mark.exhaustive,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from patience import wait_until
 from three import PATIENCE, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host import tunnel_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"

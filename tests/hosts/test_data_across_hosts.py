@@ -7,11 +7,11 @@ import re
 
 import pytest
 from counted import Counted, exported, held
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

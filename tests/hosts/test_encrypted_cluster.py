@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from labs import MakeLab
+from patience import wait_until
 
 import indico_zodbrepl
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import authority, certificates, tunnel_control
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"

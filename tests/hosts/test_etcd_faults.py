@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from counted import Counted, exported_numbers, served
 from elected import CLIENT_PORT, LEASE, Elected
+from patience import wait_until
 from three import HOME, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.host import etcd_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 

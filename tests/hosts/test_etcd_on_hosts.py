@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host import authority, certificates, etcd_control
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 

@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
@@ -19,7 +20,6 @@ from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import authority, certificates, etcd_control
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 

@@ -14,11 +14,11 @@ import pytest
 from automatic import Automatic
 from counted import Counted, served
 from labs import labs_in
+from patience import wait_until
 from three import HOME, later
 
 from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.cluster import load
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("etcd") is None, reason="no etcd here; as root: apt-get install etcd-server"

@@ -11,9 +11,9 @@ import time
 import pytest
 from installed import HOME, Installed
 from labs import MakeLab
+from patience import wait_until
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 PATIENCE = 60.0
 UNCHANGED = "This was a dry run: nothing was changed."

@@ -15,12 +15,12 @@ import pytest
 import requests
 from automatic import Automatic
 from balanced import Balanced
+from patience import wait_until
 from three import later
 from users import Users
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host import tunnel_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = [
     pytest.mark.exhaustive,

@@ -12,13 +12,13 @@ import pytest
 import requests
 from balanced import INSTANCES, Balanced
 from losses import bring_back, fail_over
+from patience import wait_until
 from three import later
 from timed_tasks import TimedTasks
 from users import Users
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host import tunnel_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 from labs import MakeLab
+from patience import wait_until
 from talk import PATIENCE, PORT, SILENCE, answering, ask
 from traces import traces_of
 
 import indico_zodbrepl
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.waiting import wait_until, wait_while
+from indico_zodbrepl.probing.waiting import wait_while
 
 HOME = Path(indico_zodbrepl.__file__).resolve().parents[2]
 IN_BACKGROUND = ("sh", "-c", "setsid sleep 1000 & setsid sh -c 'sleep 1001 & sleep 1002' & exit 0")

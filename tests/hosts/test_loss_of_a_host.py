@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pytest
 from counted import Counted, exported, held
 from losses import REASON, bring_back, fail_over
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

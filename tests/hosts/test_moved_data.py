@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from counted import PYTHON27, Counted, exported, held
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 GROW = Path(__file__).parents[1] / "scenarios/python27/grow.py"
 MEGABYTES = 200

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from labs import MakeLab
+from patience import wait_until
 from talk import (
     PATIENCE,
     PORT,
@@ -19,7 +20,6 @@ from talk import (
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.host import Host
-from indico_zodbrepl.probing.waiting import wait_until
 
 DATAGRAMS = 300
 MEGABYTE = 1_000_000

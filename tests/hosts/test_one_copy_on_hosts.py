@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from counted import Counted, held
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 class OneServer(Three):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from elected import LEASE, Elected
+from patience import wait_until
 from three import later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

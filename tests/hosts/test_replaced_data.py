@@ -14,10 +14,10 @@ from functools import partial
 import pytest
 from counted import Counted, held
 from elected import LEASE, Elected
+from patience import wait_until
 from three import later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 REPLICATION_PORT = 8202
 """Of node a."""

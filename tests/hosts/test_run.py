@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from installed import HOME, PROGRAM, Installed
+from patience import wait_until
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
-from indico_zodbrepl.probing.waiting import wait_until
 
 PATIENCE = 240.0
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from counted import Counted, exported_numbers, served
 from labs import labs_in
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 REASON = ("--reason", "the host of the primary is lost")
 

@@ -8,13 +8,13 @@ import pytest
 import requests
 from balanced import INSTANCES, Balanced
 from losses import bring_back, fail_over
+from patience import wait_until
 from three import Three, later
 from uploads import Uploads, digest
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import tunnel_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import commands
 import pytest
-from clusters import CLI_SECONDS, PAIR, ClusterUnderTest, wait_until
+from admin_page import run_on_page, session_of
+from clusters import CLI_SECONDS, PAIR, PATIENCE, ClusterUnderTest, wait_until
 from operations import last_entry, succeed
 from zeo_client import python27
 
@@ -233,6 +234,25 @@ def test_what_is_newer_than_the_backup_is_exported_and_all_is_accounted_for(alon
     assert before == alone.names()
     assert after == alone.exported()
     assert 4 == last_entry(alone).figures["lost_transactions"]
+
+
+@ZEO
+def test_operators_back_up_and_preview_a_restore_on_the_page(alone: Kept) -> None:
+    alone.up()  # with the page
+    session = session_of(alone, "operator")
+    url = f"{alone.cluster.admin.base_url}data/backups"
+    before = alone.commit("kept", 2)
+    made = run_on_page(session, url, "/data/backups", reason="before the upgrade")
+    assert "before the upgrade" in made.get_text()
+    assert "olga (admin page)" in session.get(url, timeout=PATIENCE).text
+    after = alone.commit("newer", 3)
+    everything = alone.names()
+    told = run_on_page(session, url, "/data/backups/preview", **{"restore-node": "a"})
+    text = " ".join(told.get_text().split())
+    assert "has 3 transactions that the backup lacks" in text, text
+    assert all(name in text for name in after)
+    assert not any(name in text for name in before)
+    assert everything == alone.names()
 
 
 @in_common

@@ -15,7 +15,7 @@ from typing import Any
 import programs27
 import pytest
 import requests
-from admin_page import viewer_of
+from admin_page import session_of
 from clusters import (
     CHAIN,
     PATIENCE,
@@ -112,7 +112,7 @@ def wait_for(under_test: ClusterUnderTest, state: State) -> None:
 @pytest.fixture(scope="module")
 def viewer(shared: ClusterUnderTest) -> Iterator[requests.Session]:
     """A session on the admin page of the shared cluster."""
-    with viewer_of(shared) as session:
+    with session_of(shared, "viewer") as session:
         yield session
 
 

@@ -29,7 +29,7 @@ from clusters import (
 
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import lifecycle, ports, readiness, state, supervisor
+from indico_zodbrepl.host import lifecycle, ports, programs, readiness, state, supervisor
 from indico_zodbrepl.host.locking import exclusive
 
 WRITE_AND_READ = """
@@ -191,6 +191,28 @@ def test_a_frozen_supervisord_is_reported_and_one_that_is_slow_to_answer_is_wait
             os.kill(pid, signal.SIGCONT)
         assert 0 == slow.result().returncode, slow.result().stderr
     assert [] == cluster.processes()
+
+
+def test_a_server_that_dies_when_it_is_to_be_stopped_is_not_started_again(
+    cluster: ClusterUnderTest,
+) -> None:
+    """Supervisor learns of its death with the commands' first question, or before it."""
+    cluster.start()
+    wait_until(lambda: cluster.program("a") == "RUNNING", "it has been up for a while")
+    supervised, server = cluster.supervisord_pid(), cluster.pid_of("node-a")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        os.kill(supervised, signal.SIGSTOP)
+        try:
+            os.kill(server, signal.SIGKILL)
+            late = time.monotonic() + PATIENCE
+            ended = pool.submit(programs.end, cluster.cluster, ["node-a"], late)
+            time.sleep(0.5)  # it has asked
+        finally:
+            os.kill(supervised, signal.SIGCONT)
+        assert ["node-a"] == ended.result()
+    for _ in range(30):
+        assert "STOPPED" == cluster.program("a")
+        time.sleep(0.1)
 
 
 def test_with_damaged_state_files_down_ends_everything_and_up_starts_the_rest(

@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 import msgspec
 from flask_babel import gettext as _
 
+from indico_zodbrepl.admin import log_tail
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
@@ -42,8 +43,6 @@ KEPT = 50
 RECORD = "job.json"
 OUTPUT = "output.log"
 IDENTIFIER = re.compile(r"[0-9TZ.]{20}-[a-z-]{1,40}-[0-9a-f]{4}")
-LOG_LINES = 20
-LOG_BYTES = 16 * 1024
 Ending = Literal["resume", "undo", "abandon"]
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     "resume": ("resume",),
@@ -88,7 +87,7 @@ class Job:
         command: as typed in a shell.
         began, ended: seconds since 1970; ``ended`` is None while it runs.
         exit_code: None while it runs, or if the page was restarted before it ended.
-        output: its last lines.
+        output: what it printed; of a long output the end.
         operation: its operation in the journal; None if there is none, or none yet.
     """
 
@@ -277,7 +276,7 @@ class Jobs:
                     shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _job(self, record: Record) -> Job:
-        output = tail(self._folder / record.identifier / OUTPUT)
+        output = log_tail.output(self._folder / record.identifier / OUTPUT)
         return Job(
             record.identifier,
             record.command,
@@ -384,24 +383,4 @@ def names(folder: Path) -> list[str]:
         return []
     return sorted(
         (path.name for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name)), reverse=True
-    )
-
-
-def tail(path: Path) -> tuple[str, ...]:
-    """Return the last lines of a log, with unprintable characters replaced.
-
-    Return nothing if there is no such file, and the error message if it is unreadable.
-    """
-    try:
-        with path.open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - LOG_BYTES))
-            end = log.read(LOG_BYTES)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        return (f"cannot read {path}: {error.strerror}",)
-    lines = end.decode("utf-8", "replace").splitlines()[-LOG_LINES:]
-    return tuple(
-        "".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in lines
     )

@@ -79,12 +79,16 @@ def end(
 ) -> list[str]:
     """Stop the running ones of these programs, and wait until they have exited.
 
-    Returns the names of those that were stopped.  Raises OperatorError (exit 7) at the deadline.
+    Also those that have died and would be started again.  Returns the names of those that were
+    stopped.  Raises OperatorError (exit 7) at the deadline.
     """
     supervisor = Supervisor(cluster)
-    ended = running(cluster, programs)
-    for program in ended:
-        supervisor.stop(program)
+    known = supervisor.states()
+    ended = [
+        program
+        for program in programs
+        if program in known and (supervisor.stop(program) or known[program].state not in ENDED)
+    ]
     for program in ended:
         wait_for_end(cluster, program, deadline)
         progress(f"{program} ended")

@@ -95,8 +95,12 @@ class Supervisor:
         return self._change("startProcess", program, ALREADY_STARTED, False)
 
     def stop(self, program: str) -> bool:
-        """Ask a program to stop without waiting for it; return False if it was not running."""
-        return self._change("stopProcess", program, NOT_RUNNING, False)
+        """Ask a program to stop without waiting for it; return False if it was not running.
+
+        Supervisor starts a program that has just died again right after its answer, so it is asked
+        twice: see ``mainloop`` in supervisor/supervisord.py, where transitions follow the answers.
+        """
+        return any(self._change("stopProcess", program, NOT_RUNNING, False) for _ in range(2))
 
     def signal(self, program: str, name: str) -> bool:
         """Send a signal, named without SIG, to a program; return False if it was not running."""

@@ -27,7 +27,9 @@ LATEST = 1e11
 
 @dataclasses.dataclass(frozen=True)
 class Outage:
-    """A time in which nobody could save.  Moments are seconds since 1970.
+    """A time in which nobody could save.  Moments are seconds since 1970, to the millisecond.
+
+    The journal keeps so much: what follows from them has to be the same before and after.
 
     Attributes:
         began: when saving was last seen to be possible.
@@ -44,6 +46,10 @@ class Outage:
     first_save: float | None
     impossible: float | None
     exact: bool
+
+    def __post_init__(self) -> None:
+        for name in ("began", "ended", "last_save", "first_save", "impossible"):
+            object.__setattr__(self, name, _rounded(getattr(self, name)))
 
     @property
     def between(self) -> float | None:
@@ -104,17 +110,17 @@ class Outage:
         """Return it for the journal; ``from_figures`` reads it."""
         return {
             "no_save_seconds": _rounded(self.between),
-            "last_save_at": _rounded(self.last_save),
-            "first_save_at": _rounded(self.first_save),
-            "impossible_seconds": _rounded(self.impossible),
+            "last_save_at": self.last_save,
+            "first_save_at": self.first_save,
+            "impossible_seconds": self.impossible,
             "exact": self.exact,
         }
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return it for programs, with its length in words."""
         return {
-            "began": _rounded(self.began),
-            "ended": _rounded(self.ended),
+            "began": self.began,
+            "ended": self.ended,
             **self.figures(),
             "longest_seconds": _rounded(self.longest),
             "noticed": self.was_noticed,

@@ -19,7 +19,7 @@ from histories import Anomaly, Transaction
 from logs import final_state
 from registers import Access
 from resources import Measured, grown, measure
-from stage import Stage
+from stage import HOSTS, Stage
 from traffic import Outcome, now
 from web_writes import WebWrite
 
@@ -94,6 +94,8 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
     healthy = _seconds_until_healthy(stage)
     if healthy is not None:
         stage.clients.see_more()
+    else:
+        _make_readable(stage)
     after = measure(stage)
     stage.clients.stop()
     stage.authors.close()
@@ -143,6 +145,31 @@ def _seconds_until_healthy(stage: Stage) -> float | None:
         print(_processes(), flush=True)
         whole = wait_until(is_whole, began + PATIENCE_SECONDS, LOOK_SECONDS)
     return round(time.monotonic() - began, 1) if whole else None
+
+
+def _make_readable(stage: Stage) -> None:
+    """Start by hand what a cluster that does not become healthy left down: the run has failed, but
+    its history can be judged. Raises RuntimeError if clients cannot read the objects even then.
+    """
+    if _is_readable(stage):
+        return
+    for host in HOSTS:
+        done = stage.cluster.zodbrepl(host, "up", "--this-host", code=None)
+        print(f"{host}: up: exit code {done.returncode}\n{done.stdout}{done.stderr}", flush=True)
+    if not wait_until(
+        lambda: _is_readable(stage), time.monotonic() + PATIENCE_SECONDS, LOOK_SECONDS
+    ):
+        raise RuntimeError("nothing to judge: clients cannot read, also after an operator's up")
+
+
+def _is_readable(stage: Stage) -> bool:
+    stage.see()
+    try:
+        stage.clients.shown()
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print("clients cannot read:", error, error.stderr or "", flush=True)
+        return False
+    return True
 
 
 def _processes() -> str:

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from counted import exported_numbers
+from patience import wait_until
 from three import HOME, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.etcd.keys import ROOT
 from indico_zodbrepl.host import certificates
-from indico_zodbrepl.probing.waiting import wait_until
 
 CLIENT_PORT, PEER_PORT = 8141, 8142
 HOSTS = frozenset({"h1", "h2", "h3"})

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import requests
+from patience import wait_until
 from three import HOME, Three, later
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.host import tunnel_control
-from indico_zodbrepl.probing.waiting import wait_until
 
 sys.path.insert(0, str(HOME / "tests/integration"))
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from patience import wait_until
 from three import HOME, Three, later
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 PYTHON27 = HOME / "parts/python27/bin/python"
 # Runs on Python 2.7: one number a commit, and a line for each that was acknowledged.

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import Any
 
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
 LEASE = 2

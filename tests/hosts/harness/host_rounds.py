@@ -11,10 +11,9 @@ from typing import Any
 
 from automatic import HOSTS, Automatic
 from host_faults import Fault
+from patience import wait_until
 from traffic import Commit, Outcome, Read, Traffic, now
 from verdicts import judge
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 FAULT_SECONDS = 20.0
 """How long a fault lasts at most if nobody takes over."""

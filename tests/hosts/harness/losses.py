@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from counted import held
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.probing.waiting import wait_until
 
 REASON = ("--reason", "the host of the primary is lost")
 

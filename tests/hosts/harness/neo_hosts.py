@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from counted import PYTHON27
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.probing.waiting import wait_until
 
 MASTERS = {"m1": "h1", "m2": "h2", "m3": "h3"}
 STORAGES = {"s1": "h1", "s2": "h2"}

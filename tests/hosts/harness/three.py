@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from patience import wait_until
+
 import indico_zodbrepl
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.demo.lab import Lab
@@ -19,7 +21,6 @@ from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import authority, certificates, secrets
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
 
 HOME = Path(os.environ.get("ZODBREPL_HOME") or Path(indico_zodbrepl.__file__).resolve().parents[2])
 PATIENCE = 90.0

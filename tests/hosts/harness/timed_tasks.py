@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from balanced import INSTANCES, Balanced
+from patience import wait_until
 from talk import python
 from three import HOME, later
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 PORT = 9100
 # Each host has one, so that a task can run whatever is cut off.

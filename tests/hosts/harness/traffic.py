@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from counted import PYTHON27
+from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab.namespaces import Program
-from indico_zodbrepl.probing.waiting import wait_until
 
 SPAN = 1_000_000
 """How many numbers each writer has for itself."""

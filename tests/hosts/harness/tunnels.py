@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from patience import wait_until
 from talk import PATIENCE, lines_of, python
 
 from indico_zodbrepl.cluster import Cluster, load
@@ -19,7 +20,6 @@ from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.host import authority, certificates, tunnel, tunnel_control
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
 
 CLUSTER = """\
 name tunnels

@@ -7,10 +7,9 @@ import os
 
 import requests
 from balanced import Balanced
+from patience import wait_until
 from three import later
 from users import AtWork
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 SIZE = 3 << 20
 PAUSE_SECONDS = 0.1

@@ -13,9 +13,8 @@ from typing import Self
 import requests
 from balanced import Balanced
 from indico_browser import FormNotShown
+from patience import wait_until
 from three import later
-
-from indico_zodbrepl.probing.waiting import wait_until
 
 PAUSE_SECONDS = 0.3
 """Between two requests; a busy machine needs time for the rest."""

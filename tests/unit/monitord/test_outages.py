@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 from situations import (
     FAILED_OVER,
     HEALTHY,
@@ -35,7 +36,7 @@ from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.monitord.outage_records import OutageJournal
 from indico_zodbrepl.monitord.outages import outages, widest
 from indico_zodbrepl.operations import journal
-from indico_zodbrepl.operations.outages import Outage, by_operation, of_entry
+from indico_zodbrepl.operations.outages import Outage, by_operation, from_figures, of_entry
 from indico_zodbrepl.probing.answers import Hold, ServerRole
 
 
@@ -293,6 +294,20 @@ def test_the_journal_keeps_an_outage_and_shows_it_with_the_operation_that_ended_
     shown = by_operation([entries[0], during, later])
     assert found == shown[during.identifier] == shown[entries[0].identifier]
     assert "later" not in shown
+
+
+@given(
+    last=strategies.floats(1.6e9, 1.9e9),
+    waited=strategies.floats(0, 1e5),
+    impossible=strategies.floats(0, 1e5),
+)
+def test_the_alert_and_the_journal_tell_the_same_length(
+    last: float, waited: float, impossible: float
+) -> None:
+    told = Outage(last, last + waited, last, last + waited, impossible, exact=True)
+    kept = from_figures(told.began, told.ended, told.figures())
+    assert kept is not None
+    assert told.to_json() == kept.to_json()
 
 
 def test_of_several_hosts_monitors_the_one_of_the_cluster_file_writes_the_journal(

@@ -9,7 +9,7 @@ from flask_babel import gettext as _
 from werkzeug.http import generate_etag
 
 from indico_zodbrepl.admin.filters import iso
-from indico_zodbrepl.admin.jobs import tail
+from indico_zodbrepl.admin.log_tail import tail
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.log_files import masked
