@@ -36,6 +36,9 @@ from verdicts import figures, judge
 
 from indico_zodbrepl.demo.lab import Lab
 
+EXACT_PAUSE_SECONDS = 0.02
+"""Between two attempts of a client: how exactly the first commit after a fault is known."""
+
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -82,7 +85,7 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
     todo = [name for name in given.faults for _ in range(given.rounds)]
     random.shuffle(todo)
     for number, name in enumerate(todo, 1):
-        result = strike(cluster, FAULTS[name], number * SPANS)
+        result = strike(cluster, FAULTS[name], number * SPANS, EXACT_PAUSE_SECONDS)
         settings = {
             "backend": given.backend,
             "fault": name,
@@ -99,7 +102,7 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
 def stay_calm(cluster: Automatic, seconds: float, load: int) -> None:
     """Commit under load without a fault, and count the failovers."""
     epoch, loads = cluster.epoch(), []
-    with Traffic(cluster, SPANS) as traffic, busy(load):
+    with Traffic(cluster, SPANS, EXACT_PAUSE_SECONDS) as traffic, busy(load):
         traffic.see_more(HOSTS, 20)
         began, end = now(), time.monotonic() + seconds
         while time.monotonic() < end:

@@ -47,6 +47,7 @@ def problems(three: Three) -> dict[str, str]:
     return {each["name"]: each["archive_problem"] for each in three.status("h3")["hosts"]}
 
 
+@pytest.mark.exhaustive
 def test_a_file_server_that_hangs_delays_nobody_and_is_reported(
     three: Three, archive: Path
 ) -> None:

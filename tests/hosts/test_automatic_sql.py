@@ -47,7 +47,9 @@ def cluster(
         yield made
 
 
-@pytest.mark.parametrize("name", ROUNDS)
+@pytest.mark.parametrize(
+    "name", [ROUNDS[0], *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ROUNDS[1:])]
+)
 def test_another_node_takes_over_and_nothing_acknowledged_is_lost(
     cluster: Automatic, name: str
 ) -> None:
@@ -66,6 +68,7 @@ def test_another_node_takes_over_and_nothing_acknowledged_is_lost(
     assert ["automation"] == [each["actor"] for each in failovers]
 
 
+@pytest.mark.exhaustive
 def test_operators_move_and_restart_the_leader(cluster: Automatic) -> None:
     before, epoch = cluster.primary("h2"), cluster.epoch()
     target = next(each for each in cluster.nodes if each != before)
@@ -79,6 +82,7 @@ def test_operators_move_and_restart_the_leader(cluster: Automatic) -> None:
     assert set(writer.acknowledged) <= served(cluster, "h2", target)
 
 
+@pytest.mark.exhaustive
 def test_while_it_is_paused_an_operator_replaces_the_leader(cluster: Automatic) -> None:
     before, epoch = cluster.primary("h2"), cluster.epoch()
     with Counted(cluster, "h3", 950_000_000) as writer:
@@ -93,6 +97,7 @@ def test_while_it_is_paused_an_operator_replaces_the_leader(cluster: Automatic) 
     assert set(writer.acknowledged) <= served(cluster, "h2", after)
 
 
+@pytest.mark.exhaustive
 def test_operators_change_how_many_followers_the_commits_of_the_leader_wait_for(
     cluster: Automatic,
 ) -> None:
@@ -108,6 +113,7 @@ def test_operators_change_how_many_followers_the_commits_of_the_leader_wait_for(
     cluster.see_whole()
 
 
+@pytest.mark.exhaustive
 def test_a_follower_that_does_not_replicate_for_a_minute_rejoins(cluster: Automatic) -> None:
     leader = cluster.primary("h2")
     node = next(each for each in cluster.nodes if each != leader)

@@ -19,6 +19,7 @@ from traffic import Outcome, Traffic, now
 from indico_zodbrepl.demo.lab import Lab
 
 pytestmark = [
+    pytest.mark.exhaustive,
     pytest.mark.skipif(
         shutil.which("etcd") is None, reason="no etcd here; as root: apt-get install etcd-server"
     ),

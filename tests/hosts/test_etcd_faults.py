@@ -180,6 +180,7 @@ def test_a_full_quota_stops_writes_until_the_alarm_is_cleared(three: Faulty) -> 
         three.etcdctl("h1", "alarm", "disarm")
 
 
+@pytest.mark.exhaustive
 def test_a_quota_that_other_data_used_up_is_repaired_as_the_guide_says(three: Faulty) -> None:
     """With a small quota, so that little data is enough."""
     for host in HOSTS:
@@ -268,6 +269,7 @@ def _end(tracer: Program) -> None:
     tracer.wait()
 
 
+@pytest.mark.exhaustive
 def test_a_compaction_that_a_frozen_host_misses_confuses_nobody(three: Faulty) -> None:
     host = "h3" if three.host_of(three.see_leader("h1")["node"]) != "h3" else "h1"
     with same_leader(three, 4_000_000):
@@ -282,6 +284,7 @@ def test_a_compaction_that_a_frozen_host_misses_confuses_nobody(three: Faulty) -
         assert three.pid_of_automation(host) == pid
 
 
+@pytest.mark.exhaustive
 def test_an_old_snapshot_under_a_running_cluster_moves_no_role(three: Faulty) -> None:
     target = lead_since_a_snapshot(three)
     with same_leader(three, 5_000_000):
@@ -291,6 +294,7 @@ def test_an_old_snapshot_under_a_running_cluster_moves_no_role(three: Faulty) ->
     assert three.primary("h1") == target
 
 
+@pytest.mark.exhaustive
 def test_an_old_snapshot_is_no_reason_to_stay_without_a_primary(three: Faulty) -> None:
     """The host of the primary is lost at the same time: the key names an older leader."""
     lead_since_a_snapshot(three)
@@ -339,6 +343,7 @@ def restore_snapshot(three: Faulty) -> None:
         three.lab[host].run("mv", str(three.lab.srv / "snapshot"), f"{data}/member")
 
 
+@pytest.mark.exhaustive
 def test_the_data_of_two_members_lost_at_once_is_repaired_as_the_guide_says(three: Faulty) -> None:
     before = three.see_leader("h1")
     with Counted(three, "h2", 9_000_000) as writer:
@@ -352,6 +357,7 @@ def test_the_data_of_two_members_lost_at_once_is_repaired_as_the_guide_says(thre
     keeps_all(three, writer, before)
 
 
+@pytest.mark.exhaustive
 def test_two_members_without_their_data_found_no_etcd_while_the_third_is_off(three: Faulty) -> None:
     before = three.see_leader("h1")
     with Counted(three, "h2", 10_000_000) as writer:
@@ -377,6 +383,7 @@ def keeps_all(three: Faulty, writer: Counted, before: dict[str, Any]) -> None:
     assert not set(writer.acknowledged) - served(three, "h2", after["node"])
 
 
+@pytest.mark.exhaustive
 def test_without_a_leader_key_and_a_primary_the_status_names_the_command(three: Faulty) -> None:
     before = three.see_leader("h1")
     if three.host_of(before["node"]) == SMALL:

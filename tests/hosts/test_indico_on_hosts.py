@@ -115,6 +115,7 @@ def test_another_host_takes_over_requests_and_tasks_when_a_host_is_lost(
     users.account()
 
 
+@pytest.mark.exhaustive
 def test_an_isolated_primary_and_scheduler_do_nothing_that_others_do_again(
     site: Balanced, tasks: TimedTasks
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_clone_of_a_follower_moves_no_role(three: Elected) -> None:
         three.zodbrepl("h1", "clone", follower(leader), "--reason", "a test")
 
 
+@pytest.mark.exhaustive
 def test_all_nodes_restart_in_the_order_of_an_upgrade(three: Elected) -> None:
     with committing(three, 3_000_000, moves=1) as leader:
         followers = [node for node in ("a", "b", "c") if node != leader]

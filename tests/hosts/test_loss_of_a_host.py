@@ -94,7 +94,7 @@ def test_a_host_that_only_one_other_host_cannot_reach_is_not_replaced(three: Thr
         assert three.primary(third) == former
 
 
-@pytest.mark.parametrize("towards", ["others", "host"])
+@pytest.mark.parametrize("towards", ["others", pytest.param("host", marks=pytest.mark.exhaustive)])
 def test_a_host_that_can_only_send_or_only_hear_is_replaced(three: Three, towards: str) -> None:
     former = three.primary("h2")
     host = three.host_of(former)

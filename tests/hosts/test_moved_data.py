@@ -57,6 +57,7 @@ def is_promoted(three: Three) -> bool:
     return done.returncode == ExitCode.OK
 
 
+@pytest.mark.exhaustive
 def test_a_diverged_node_joins_again_for_less_than_a_hundredth_of_its_data(three: Three) -> None:
     with Counted(three, "h1") as inside:
         three.lab.network.isolate("h1")

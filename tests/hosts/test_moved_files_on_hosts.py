@@ -19,6 +19,7 @@ FILES = 3
 SIZE = 100_000
 
 
+@pytest.mark.exhaustive
 def test_files_are_exported_and_imported_on_the_host_that_has_them(shared_lab: Lab) -> None:
     site = Balanced(shared_lab)
     site.start()

@@ -58,6 +58,7 @@ def wipe(three: Elected, node: str) -> None:
     shutil.rmtree(folder / "blobs", ignore_errors=True)
 
 
+@pytest.mark.exhaustive
 def test_a_wiped_follower_is_no_proof_until_it_has_caught_up(three: Elected) -> None:
     for node in ("b", "c"):
         assert wait_until(partial(is_fit, three, node), later()), three.logs()

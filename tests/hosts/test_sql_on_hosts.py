@@ -25,7 +25,7 @@ REASON = ("--reason", "the host of the primary is lost")
 
 
 SECTION = "synchronous 1\nsynchronous-alone degrade\nsynchronous-timeout 2"
-BACKENDS = ("postgresql", "mariadb")
+BACKENDS = ("postgresql", pytest.param("mariadb", marks=pytest.mark.exhaustive))
 
 POSTGRESQL = ("psql", "-w", "-h", "127.77.0.11", "-p", "8201", "-c", "SELECT 1", "-U")
 MARIADB = ("mariadb", "--no-defaults", "-h", "127.77.0.11", "-P", "8201", "-e", "SELECT 1", "-u")

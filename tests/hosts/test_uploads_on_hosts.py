@@ -45,6 +45,7 @@ def exported(three: Three, host: str) -> set[str]:
     return {digest(path.read_bytes()) for path in exports.rglob("*.blob")}
 
 
+@pytest.mark.exhaustive
 def test_an_uploaded_file_is_on_every_host_and_outlives_the_one_it_came_to(
     site: Balanced, event: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_an_uploaded_file_is_on_every_host_and_outlives_the_one_it_came_to(
     assert set(INSTANCES) == set(site.served()[-4:])
 
 
+@pytest.mark.exhaustive
 def test_no_upload_fails_or_is_lost_during_a_switchover(site: Balanced, event: str) -> None:
     with Uploads(site, event) as uploads:
         site.three.zodbrepl("h3", "switchover", "a")
@@ -90,6 +92,7 @@ def test_no_upload_fails_or_is_lost_during_a_switchover(site: Balanced, event: s
     assert uploads.missing() == {}
 
 
+@pytest.mark.exhaustive
 def test_each_acknowledged_upload_is_there_or_exported_when_the_host_of_the_primary_is_lost(
     site: Balanced, event: str
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from automatic import HOSTS, Automatic
 from host_faults import Fault
 from patience import wait_until
-from traffic import Commit, Outcome, Read, Traffic, now
+from traffic import PAUSE_SECONDS, Commit, Outcome, Read, Traffic, now
 from verdicts import judge
 
 FAULT_SECONDS = 20.0
@@ -27,13 +27,15 @@ SPANS = 3_000_000
 """Numbers of the three writers of one round; 700 rounds fit into 31 bits, as IOBTree has them."""
 
 
-def strike(cluster: Automatic, fault: Fault, first: int) -> dict[str, Any]:
-    """Do one round; return its figures."""
+def strike(
+    cluster: Automatic, fault: Fault, first: int, pause: float = PAUSE_SECONDS
+) -> dict[str, Any]:
+    """Do one round; return its figures. The arguments are those of ``Traffic``."""
     host = place(cluster, fault)
     epoch = cluster.epoch()
     former = cluster.port_of(host)
     unaffected = HOSTS - {host} if fault.affects else HOSTS
-    with Traffic(cluster, first) as traffic:
+    with Traffic(cluster, first, pause) as traffic:
         traffic.see_more(HOSTS, 20)
         time.sleep(random.uniform(0.5, 1.5))  # noqa: S311  # any moment of a renewal
         strike_now = fault.prepare(cluster, host)

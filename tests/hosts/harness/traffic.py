@@ -22,6 +22,8 @@ from indico_zodbrepl.demo.lab.namespaces import Program
 
 SPAN = 1_000_000
 """How many numbers each writer has for itself."""
+PAUSE_SECONDS = 0.05
+"""With shorter pauses, the six programs need more than one of two slow processors."""
 
 _COMMON = """
 import ctypes, json, os, sys, time, transaction, ZODB, ZODB.config
@@ -173,7 +175,7 @@ class Traffic:
         pause: seconds between two attempts of a program.
     """
 
-    def __init__(self, three: Three, first: int, pause: float = 0.02) -> None:
+    def __init__(self, three: Three, first: int, pause: float = PAUSE_SECONDS) -> None:
         self.first = first
         self._three = three
         self._pause = pause

@@ -1,4 +1,4 @@
-"""The made-up situations of the monitor's tests serve here too."""
+"""The monitor's made-up situations and the page of the browser's tests serve here too."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "monitor"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
