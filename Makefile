@@ -9,7 +9,7 @@ demo:
 demo-hosts:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo-hosts; code=$$?; [ $$code -eq 130 ] || exit $$code
 
-# Each behaviour once; about 50 minutes on two cores.
+# Each behaviour once; 50 minutes on two cores, and up to 80 on slow ones.
 test:
 	@trap : INT; ./bootstrap && tests/run
 
@@ -17,7 +17,8 @@ test:
 test-chaos:
 	@trap : INT; ./bootstrap && tests/run --exhaustive chaos
 
-# Operations killed at every step, and repeats of what `make test` covers, in all suites or SUITES.
+# Operations killed at every step, slow tests on several hosts, and repeats of what `make test`
+# covers, in all suites or SUITES.
 test-rest:
 	@trap : INT; ./bootstrap && tests/run --exhaustive $(or $(SUITES),unit integration dataplane \
 		scenarios base bulkloader patches hosts)

@@ -83,12 +83,12 @@ def end(
     stopped.  Raises OperatorError (exit 7) at the deadline.
     """
     supervisor = Supervisor(cluster)
-    known = supervisor.states()
-    ended = [
-        program
-        for program in programs
-        if program in known and (supervisor.stop(program) or known[program].state not in ENDED)
-    ]
+    known, ended = supervisor.states(), []
+    for program in programs:
+        if program in known:
+            was_running = supervisor.stop(program)
+            if was_running or known[program].state not in ENDED:
+                ended.append(program)
     for program in ended:
         wait_for_end(cluster, program, deadline)
         progress(f"{program} ended")
