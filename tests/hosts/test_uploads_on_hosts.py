@@ -16,9 +16,12 @@ from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import tunnel_control
 
-pytestmark = pytest.mark.skipif(
-    tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"
-)
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"
+    ),
+]
 
 CATEGORY = "1"
 SIZE = 8 << 20
@@ -45,7 +48,6 @@ def exported(three: Three, host: str) -> set[str]:
     return {digest(path.read_bytes()) for path in exports.rglob("*.blob")}
 
 
-@pytest.mark.exhaustive
 def test_an_uploaded_file_is_on_every_host_and_outlives_the_one_it_came_to(
     site: Balanced, event: str
 ) -> None:
@@ -83,7 +85,6 @@ def test_an_uploaded_file_is_on_every_host_and_outlives_the_one_it_came_to(
     assert set(INSTANCES) == set(site.served()[-4:])
 
 
-@pytest.mark.exhaustive
 def test_no_upload_fails_or_is_lost_during_a_switchover(site: Balanced, event: str) -> None:
     with Uploads(site, event) as uploads:
         site.three.zodbrepl("h3", "switchover", "a")
@@ -92,7 +93,6 @@ def test_no_upload_fails_or_is_lost_during_a_switchover(site: Balanced, event: s
     assert uploads.missing() == {}
 
 
-@pytest.mark.exhaustive
 def test_each_acknowledged_upload_is_there_or_exported_when_the_host_of_the_primary_is_lost(
     site: Balanced, event: str
 ) -> None:
