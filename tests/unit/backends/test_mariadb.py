@@ -9,6 +9,7 @@ import dataclasses
 import io
 import shutil
 import socket
+import ssl
 import stat
 import struct
 import threading
@@ -593,6 +594,60 @@ def test_a_server_that_drips_is_left_at_the_deadline(silent: tuple[Cluster, sock
 def test_nobody_there_is_reported_at_once(silent: tuple[Cluster, socket.socket]) -> None:
     silent[1].close()
     assert FailureKind.REFUSED is ask(silent[0], 60).kind
+
+
+@pytest.fixture
+def authorities_read(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """How often the machine's certificate authorities were read, which takes 20 ms or more."""
+    read: list[object] = []
+    context = ssl.create_default_context
+
+    def reading(*args: Any, **named: Any) -> ssl.SSLContext:
+        read.append(named)
+        return context(*args, **named)
+
+    monkeypatch.setattr("ssl.create_default_context", reading)
+    return read
+
+
+def test_a_login_on_this_machine_reads_no_certificate_authorities(
+    silent: tuple[Cluster, socket.socket], authorities_read: list[object], tmp_path: Path
+) -> None:
+    ask(silent[0], 0.1)
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with (
+            pytest.raises(ProbeError),
+            sql.at_socket(path, time.monotonic() + 0.1),
+        ):
+            pass
+    assert [] == authorities_read
+
+
+def test_a_login_over_a_network_is_encrypted_if_the_server_can(
+    silent: tuple[Cluster, socket.socket],
+    authorities_read: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sql, "is_loopback", lambda address: address != "127.0.0.1")
+    ask(silent[0], 0.1)
+    assert 1 == len(authorities_read)
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.2.0.3", True),
+        ("::1", True),
+        ("10.0.0.1", False),
+        ("fe80::1", False),
+    ],
+)
+def test_only_a_loopback_address_is_of_this_machine(address: str, local: bool) -> None:
+    assert local == sql.is_loopback(address)
 
 
 def test_without_a_password_nobody_is_asked(cluster: Cluster) -> None:

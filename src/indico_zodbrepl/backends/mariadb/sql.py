@@ -7,6 +7,7 @@ session, so that a frozen or very slow server blocks no caller for longer.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import re
 import socket
 import time
@@ -88,7 +89,14 @@ def session(cluster: Cluster, node: Node, user: str, deadline: float) -> Iterato
     """
     password = _password(cluster, user)
     with _plain_socket(node, deadline) as plain:
-        yield from _session(plain, deadline, user=user, password=password, host=node.host)
+        yield from _session(
+            plain,
+            deadline,
+            user=user,
+            password=password,
+            host=node.host,
+            ssl_disabled=is_loopback(plain.getpeername()[0]),
+        )
 
 
 @contextlib.contextmanager
@@ -137,7 +145,23 @@ def at_socket(path: Path, deadline: float) -> Iterator[Session]:
     with socket.socket(socket.AF_UNIX) as plain:
         plain.settimeout(_remaining(deadline))
         plain.connect(str(path))
-        yield from _session(plain, deadline, user=config.administrator(), unix_socket=str(path))
+        yield from _session(
+            plain,
+            deadline,
+            user=config.administrator(),
+            unix_socket=str(path),
+            ssl_disabled=True,
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if a connection to an IP address does not leave this machine.
+
+    Over such a one nothing is encrypted; with several hosts it may lead to the tunnel, which does
+    that.  PyMySQL prepares the encryption even if the server has none: it reads the machine's
+    certificate authorities, for 20 ms at each login.
+    """
+    return ipaddress.ip_address(address).is_loopback
 
 
 def _session(plain: socket.socket, deadline: float, **arguments: Any) -> Iterator[Session]:
