@@ -39,6 +39,9 @@ from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.host.fencing import freeze
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
+from indico_zodbrepl.operations import executor, planning
+from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.planning import Request
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 ANSWER_SECONDS = 60.0
@@ -482,6 +485,27 @@ def test_one_that_has_nothing_of_its_own_joins_and_nothing_is_said_to_be_lost(
     assert tails == {*Layout(pair.cluster).lost_tails.glob("*")}
     wait_until_healthy(pair)
     assert ExitCode.OK == pair.cli("rejoin", old).returncode
+
+
+@in_common
+def test_a_follower_runs_again_after_a_rejoin_that_could_not_ask_the_primary(
+    pair: ClusterUnderTest,
+) -> None:
+    primary, name = roles(pair)
+    node = pair.cluster.node(name)
+    native_of(pair.cluster).detach(pair.cluster, node, time.monotonic() + ANSWER_SECONDS)
+    plan = planning.prepare(pair.cluster, pair.installation, Request("rejoin", name, "a test"))
+    assert isinstance(plan, Plan)
+    assert ["stop", "fence"] == [step.action for step in plan.steps[:2]]
+    succeed(pair, "node", "fence", primary)
+    with pytest.raises(OperatorError, match="everything is as before"):
+        executor.execute(pair.cluster, pair.installation, plan)
+    wait_until(
+        lambda: supervisor.program_states(pair.cluster)[node.program].state == "RUNNING",
+        f"{name} runs again",
+    )
+    succeed(pair, "node", "start", primary)
+    wait_until_healthy(pair)
 
 
 @in_common

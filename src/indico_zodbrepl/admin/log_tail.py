@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from flask_babel import gettext as _
+
+from indico_zodbrepl.cluster.files import read_end
 
 LINES = 20
 OUTPUT_LINES = 500
@@ -31,10 +32,7 @@ def output(path: Path) -> tuple[str, ...]:
 def _end(path: Path, most: int) -> tuple[tuple[str, ...], bool]:
     """Return the last lines, and True if there are no others."""
     try:
-        with path.open("rb") as log:
-            begin = max(0, log.seek(0, os.SEEK_END) - BYTES)
-            log.seek(begin)
-            end = log.read(BYTES)
+        end, is_all = read_end(path, BYTES)
     except FileNotFoundError:
         return (), True
     except OSError as error:
@@ -43,4 +41,4 @@ def _end(path: Path, most: int) -> tuple[tuple[str, ...], bool]:
     shown = tuple(
         "".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in lines[-most:]
     )
-    return shown, not begin and len(lines) <= most
+    return shown, is_all and len(lines) <= most

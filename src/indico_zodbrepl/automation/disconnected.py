@@ -1,4 +1,4 @@
-"""Followers whose database server runs, but does not replicate.
+"""Followers whose database server runs, but does not replicate from their upstream.
 
 A PostgreSQL standby whose received log is damaged waits for the record that it can't read, and asks
 nobody for it again until its server starts again.  The SQL thread of a MariaDB replica stops at a
@@ -10,6 +10,7 @@ from __future__ import annotations
 from indico_zodbrepl.automation.timing import now
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.host import state
 from indico_zodbrepl.operations.facts import replication_of
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import ProbeError
@@ -49,7 +50,19 @@ class Disconnected:
             found = replication_of(self._cluster, node)
         except ProbeError:
             return True  # not known; another reason to rejoin may apply
-        return found is None or found.role is ServerRole.PRIMARY or found.connected is not False
+        if found is None or found.role is ServerRole.PRIMARY:
+            return True
+        return found.connected is not False and self._is_assigned(node, found.upstream)
+
+    def _is_assigned(self, node: Node, followed: str | None) -> bool:
+        """Return True if a node should follow this address; unknown ones are taken for right.
+
+        Its state file may have been changed while the server started.
+        """
+        upstream = state.current(self._cluster, node).upstream
+        if followed is None or upstream is None:
+            return True
+        return followed == str(self._cluster.node(upstream).link_address)
 
     def tried(self, node: Node) -> None:
         """Note a rejoin of a node, so that the next one for this reason comes later."""

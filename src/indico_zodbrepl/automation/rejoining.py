@@ -21,6 +21,7 @@ from indico_zodbrepl.automation.interrupted import Interrupted, to_close, to_con
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
@@ -182,8 +183,11 @@ class Rejoiner:
     def _served(self, node: Node) -> int:
         """Return the epoch of a node's running server; 0 if none answers.
 
-        Its state file may have been changed while the server started.
+        Its state file may have been changed while the server started.  The guard of a database
+        server does not know of a later redirection; see ``Disconnected`` for such a server.
         """
+        if backend_of(self._cluster).needs_guard:
+            return 0
         with contextlib.suppress(OperatorError):
             return control_of(self._cluster, node).status(ORDER_SECONDS).epoch
         return 0

@@ -41,6 +41,14 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def read_end(path: Path, most: int) -> tuple[bytes, bool]:
+    """Return the last bytes of a file, at most ``most``, and if these are all.  Raises OSError."""
+    with path.open("rb") as stream:
+        begin = max(0, stream.seek(0, os.SEEK_END) - most)
+        stream.seek(begin)
+        return stream.read(most), not begin
+
+
 def put_aside(path: Path) -> Path:
     """Rename a damaged file, so that a new one can replace it; return its new path.
 

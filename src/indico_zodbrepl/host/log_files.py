@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from indico_zodbrepl.cluster.files import read_end
 from indico_zodbrepl.host.logs_interface import MOST_LINES, LogLine, LogPart, LogWarnings
 
 MOST_BYTES = 512 * 1024
@@ -81,11 +82,8 @@ def end_of(
 
     Raises OSError.
     """
-    with path.open("rb") as stream:
-        begin = max(0, os.fstat(stream.fileno()).st_size - MOST_BYTES)
-        stream.seek(begin)
-        content = stream.read(MOST_BYTES)
-    if begin:
+    content, is_all = read_end(path, MOST_BYTES)
+    if not is_all:
         content = content[content.find(b"\n") + 1 :]
     found = [
         shown
@@ -93,7 +91,7 @@ def end_of(
         if (not warnings or _is_warning(line))
         and text.casefold() in (shown := masked(line)).casefold()
     ]
-    return LogPart(path, tuple(found[-most:]), bool(begin) or len(found) > most)
+    return LogPart(path, tuple(found[-most:]), not is_all or len(found) > most)
 
 
 def _is_warning(text: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import http.client
-import os
 import socket
 import xml.parsers.expat
 import xmlrpc.client
@@ -16,6 +15,7 @@ from typing import Any
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import read_end
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
@@ -284,6 +284,4 @@ def last_refusal(log: Path) -> OperatorError | None:
 
 def _last_lines(log: Path) -> list[str]:
     """Return the last lines of a file.  Raises OSError."""
-    with log.open("rb") as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - BYTES))
-        return stream.read(BYTES).decode("utf-8", "replace").splitlines()
+    return read_end(log, BYTES)[0].decode("utf-8", "replace").splitlines()

@@ -329,6 +329,7 @@ class Stop(Step):
             {},
             title=f"Stop {node}; its clients reconnect to another node",
             checks="it takes no writes any more",
+            undoes="" if after_no_return else f"let supervisor start {node} again",
             command=commands.zodbrepl("node", "stop", node),
             seconds=STOP_SECONDS,
             after_no_return=after_no_return,
@@ -337,6 +338,9 @@ class Stop(Step):
     def do(self, context: Context) -> Figures:
         context.host.stop_node(self.subject, seconds=_limit(self))
         return {}
+
+    def undo(self, context: Context) -> None:
+        context.host.start_program(context.cluster.node(self.subject).program)
 
 
 class RestartClient(Step):

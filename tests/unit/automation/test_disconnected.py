@@ -14,7 +14,8 @@ from indico_zodbrepl.automation.disconnected import (
     LOOK_SECONDS,
     Disconnected,
 )
-from indico_zodbrepl.cluster import Node, load
+from indico_zodbrepl.cluster import Node, NodeState, Role, load
+from indico_zodbrepl.host import state
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
@@ -35,6 +36,7 @@ class World:
         self.now = 1000.0
         self.connected: bool | ProbeError | None = True
         self.role = ServerRole.SECONDARY
+        self.upstream: str | None = str(self.cluster.node("a").link_address)
         self.asked = 0
         monkeypatch.setattr(disconnected, "now", lambda: self.now)
         monkeypatch.setattr(disconnected, "replication_of", self._answer)
@@ -44,7 +46,7 @@ class World:
         self.asked += 1
         if isinstance(self.connected, ProbeError):
             raise self.connected
-        return SimpleNamespace(role=self.role, connected=self.connected)
+        return SimpleNamespace(role=self.role, connected=self.connected, upstream=self.upstream)
 
     def after(self, seconds: float) -> float:
         """Let time go by in steps of two seconds; return how long it has not been connected."""
@@ -115,3 +117,19 @@ def test_a_storage_server_connects_again_by_itself(
     made.connected = False
     assert made.after(300.0) == 0.0
     assert not made.asked
+
+
+@pytest.mark.parametrize(
+    ("followed", "seconds"), [("own", 0.0), ("other", DISCONNECTED_SECONDS), (None, 0.0)]
+)
+def test_a_server_that_follows_another_node_than_its_state_file_says_is_not_connected(
+    world: World, followed: str | None, seconds: float
+) -> None:
+    """The file was changed for a take-over while the server started."""
+    node, cluster = world.node, world.cluster
+    node.data_directory.mkdir(parents=True, exist_ok=True)
+    state.write(node, NodeState(cluster.name, node.name, Role.SECONDARY, "a", 7))
+    addresses = {"own": world.upstream, "other": str(node.link_address), None: None}
+    world.upstream = addresses[followed]
+    assert world.after(DISCONNECTED_SECONDS + LOOK_SECONDS) >= seconds
+    assert (world.after(2.0) > 0) == (seconds > 0)

@@ -181,6 +181,25 @@ def test_a_server_of_an_earlier_epoch_than_its_state_file_rejoins(
     assert rejoiner._why(node, LEADER) == expected
 
 
+def test_a_database_server_that_was_redirected_while_it_ran_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guard knows only the epoch in which it was started."""
+    guard = SimpleNamespace(status=lambda _seconds: SimpleNamespace(epoch=6))
+    monkeypatch.setattr(rejoining, "control_of", lambda *_: guard)
+    cluster = load(EXAMPLE.with_name("cluster-relstorage-mariadb.conf"), tmp_path)
+    node = cluster.node("b")
+    node.data_directory.mkdir(parents=True)
+    state.write(node, NodeState(cluster.name, "b", Role.SECONDARY, "a", 7))
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
+    monkeypatch.setattr(rejoiner, "_broken", lambda _node: "")
+    monkeypatch.setattr(rejoiner._disconnected, "seconds", lambda _node: 0.0)
+    monkeypatch.setattr(history, "known", lambda *_: FOLLOWER)
+    rejoiner._epoch = LEADER.epoch
+    rejoiner._epoch_since = timing.now() - BEHIND_SECONDS - 1
+    assert rejoiner._why(node, LEADER) == ""
+
+
 def test_a_damaged_state_file_that_can_not_be_renamed_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
