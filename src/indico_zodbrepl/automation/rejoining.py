@@ -162,7 +162,8 @@ class Rejoiner:
                 self._failures.pop(node.name, None)
             self._damaged.discard(node.name)
         elif why != NOT_STARTED or not self._start_again(node):
-            self._disconnected.tried(node)
+            if why == NOT_CONNECTED:
+                self._disconnected.tried(node)
             self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
 
     def _why(self, node: Node, leader: Leader) -> str:

@@ -200,6 +200,25 @@ def test_a_database_server_that_was_redirected_while_it_ran_is_not_left_behind(
     assert rejoiner._why(node, LEADER) == ""
 
 
+@pytest.mark.parametrize(
+    ("why", "postponed"), [("it led in epoch 6", []), (rejoining.NOT_CONNECTED, ["b"])]
+)
+def test_only_a_rejoin_of_a_disconnected_node_postpones_the_next_one_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, postponed: list[str]
+) -> None:
+    """A former primary that has rejoined may lose its link a moment later."""
+    cluster = load(EXAMPLE.with_name("cluster-relstorage-mariadb.conf"), tmp_path)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
+    rejoined: list[str] = []
+    tried: list[str] = []
+    monkeypatch.setattr(rejoiner, "_why", lambda *_: why)
+    monkeypatch.setattr(rejoiner, "_resumed", lambda *_, **_named: False)
+    monkeypatch.setattr(rejoiner, "_rejoin", lambda _node, reason: rejoined.append(reason))
+    monkeypatch.setattr(rejoiner._disconnected, "tried", lambda node: tried.append(node.name))
+    rejoiner.look(cluster.node("b"), LEADER)
+    assert (tried, len(rejoined)) == (postponed, 1)
+
+
 def test_a_damaged_state_file_that_can_not_be_renamed_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
