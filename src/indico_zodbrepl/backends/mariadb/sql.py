@@ -95,7 +95,7 @@ def session(cluster: Cluster, node: Node, user: str, deadline: float) -> Iterato
             user=user,
             password=password,
             host=node.host,
-            ssl_disabled=is_loopback(plain.getpeername()[0]),
+            ssl_disabled=is_loopback(plain.getsockname()[0]),
         )
 
 
@@ -155,11 +155,14 @@ def at_socket(path: Path, deadline: float) -> Iterator[Session]:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if a connection to an IP address does not leave this machine.
+    """Return True if a connection from an IP address does not leave this machine.
 
-    Over such a one nothing is encrypted; with several hosts it may lead to the tunnel, which does
-    that.  PyMySQL prepares the encryption even if the server has none: it reads the machine's
-    certificate authorities, for 20 ms at each login.
+    It is not encrypted then; with several hosts it may lead to the tunnel, which does that.
+    PyMySQL prepares the encryption even if the server has none: it reads the machine's certificate
+    authorities, for 20 ms at each login.
+
+    Args:
+        address: the own one, which is known also after the server has reset the connection.
     """
     return ipaddress.ip_address(address).is_loopback
 
