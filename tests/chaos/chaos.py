@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "hosts/harness")]
 
 from judgement import PATIENCE_SECONDS, Told, Verdict, judge, window  # noqa: E402
+from kept_logs import copy_logs  # noqa: E402
 from nemesis import FAULTS, Nemesis, Undo, faults_of  # noqa: E402
 from operators import Operators  # noqa: E402
 from resources import measure  # noqa: E402
@@ -160,11 +161,7 @@ def kept(folder: Path) -> Path:
         shutil.copytree(
             folder / name, target / name, symlinks=True, ignore=shutil.ignore_patterns("etc")
         )
-    for host in sorted((folder / "lab").iterdir()):
-        for name in ("log", "operations", "lost-tails"):
-            logs = host / "var" / name
-            if logs.is_dir():
-                shutil.copytree(logs, target / host.name / name)
+    copy_logs(folder / "lab", target)
     return target
 
 

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent / "harness"))
 from automatic import HOSTS, Automatic
 from host_faults import FAULTS
 from host_rounds import SPANS, strike
+from kept_logs import copy_logs
 from traffic import Traffic, now
 from verdicts import figures, judge
 
@@ -38,6 +39,8 @@ from indico_zodbrepl.demo.lab import Lab
 
 EXACT_PAUSE_SECONDS = 0.02
 """Between two attempts of a client: how exactly the first commit after a fault is known."""
+SLOW_SECONDS = 0.5
+"""More than the lease until the first commit, or between two: the logs of such a round are kept."""
 
 
 def main() -> None:
@@ -97,6 +100,11 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
         with given.into.open("a") as file:
             file.write(line + "\n")
         print(f"{number}/{len(todo)} {line}", file=sys.stderr, flush=True)
+        if max(result["first"] or 0.0, result["pause"]) > given.lease + SLOW_SECONDS:
+            target = Path(tempfile.mkdtemp(prefix="zodbrepl-slow-round-"))
+            copy_logs(cluster.lab.folder, target)
+            (target / "round.json").write_text(line + "\n")
+            print(f"a slow round: its logs are in {target}", file=sys.stderr, flush=True)
 
 
 def stay_calm(cluster: Automatic, seconds: float, load: int) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from automatic import HOSTS, Automatic
@@ -39,7 +40,7 @@ def strike(
         traffic.see_more(HOSTS, 20)
         time.sleep(random.uniform(0.5, 1.5))  # noqa: S311  # any moment of a renewal
         strike_now = fault.prepare(cluster, host)
-        at = now()
+        at, clock = now(), datetime.now(UTC)
         strike_now()
         struck = now()
         until = outlast(traffic, fault, at, former)
@@ -78,6 +79,7 @@ def strike(
     traffic.forget()
     return {
         **verdict.as_dict(),
+        "struck_at": clock.isoformat(timespec="milliseconds"),
         "host": host,
         "takeovers": takeovers,
         "wanted": int(fault.takes_over),
