@@ -51,7 +51,7 @@ def lose_log(pair: ClusterUnderTest, node: str) -> None:
     found = programs.control_data(pair.cluster, made)
     assert found["Minimum recovery ending location"] != "0/0"
     segment, begin = found["Latest checkpoint's REDO location"].split("/")
-    size = 1 << 24
+    size = int(found["Bytes per WAL segment"])
     number = int(begin, 16) // size
     for path in (folder / "pg_wal").iterdir():
         if len(path.name) == 24 and int(path.name[8:16], 16) == int(segment, 16):

@@ -233,6 +233,13 @@ def test_nobody_gets_in_without_a_password(pair: PostgreSQLUnderTest) -> None:
         sql.query(f"{target} passfile=/nowhere", time.monotonic() + PATIENCE, "SELECT 1")
 
 
+def test_a_follower_of_a_new_primary_receives_one_megabyte_of_the_log_again_at_most(
+    pair: PostgreSQLUnderTest,
+) -> None:
+    for node in ("a", "b"):
+        assert [["1MB"]] == [list(row) for row in pair.sql(node, "SHOW wal_segment_size")]
+
+
 @pytest.mark.exhaustive
 def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -> None:
     with pair.python27(MANY, str(Layout(pair.cluster).zodb_conf), "40000") as changing:

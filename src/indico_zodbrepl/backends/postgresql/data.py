@@ -39,6 +39,9 @@ _FOR_PG_REWIND = tuple(
 # Seconds without activity after which a copy has stalled, for example from a frozen server.
 STALLED_SECONDS = 60.0
 COPY_SECONDS = 24 * 3600.0
+# A follower receives the current segment of the log from its beginning when it follows another
+# server, twice after a take-over, before it confirms a commit. PostgreSQL's own size is 16 MB.
+SEGMENT_MEGABYTES = 1
 
 
 def exists(node: Node) -> bool:
@@ -100,6 +103,7 @@ def make_new(cluster: Cluster, node: Node) -> None:
         "--encoding=UTF8",
         "--locale=C",
         "--data-checksums",
+        f"--wal-segsize={SEGMENT_MEGABYTES}",
     )
     quoted = {user: sql.literal(password) for user, password in users.items()}
     programs.single_user(
