@@ -15,6 +15,7 @@ from indico_zodbrepl.bench.report import page, sentences, tables, wording
 from indico_zodbrepl.bench.results import FILE, Run
 from indico_zodbrepl.errors import OperatorError
 
+ARCHIVED = Path(__file__).parents[3] / "docs/benchmarks"
 HOSTILE = '<script>alert("1")</script>\'"&$x_1$ -->'
 
 
@@ -94,6 +95,22 @@ def test_each_figure_is_in_the_page_and_a_file(folder: Path, soup: BeautifulSoup
     for path in pictures:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert re.fullmatch(r"[a-z0-9-]+\.png", path.name)
+
+
+def test_words_in_figures_are_text(soup: BeautifulSoup) -> None:
+    """Not outlines of letters: readers search for them, and the page stays small."""
+    words = {text.get_text() for text in one(soup, "#raw").select("svg text")}
+    assert {"ZEO", "ZRS, 1 secondary"} <= words
+
+
+@pytest.mark.exhaustive
+def test_the_report_of_the_archived_run_stays_below_two_megabytes(tmp_path: Path) -> None:
+    assert report.make(ARCHIVED, tmp_path).stat().st_size < 2_000_000
+
+
+def test_only_results_of_the_archived_run_are_kept() -> None:
+    kinds = {path.suffix for path in ARCHIVED.rglob("*") if path.is_file()}
+    assert {".json", ".jsonl", ".md"} == kinds
 
 
 def test_hostile_names_are_text(soup: BeautifulSoup) -> None:

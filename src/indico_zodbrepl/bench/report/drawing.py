@@ -49,11 +49,20 @@ def svg(figure: Figure, prefix: str, label: str) -> str:
     found = found[found.index("<svg") :]
     found = re.sub(r"<metadata>.*?</metadata>", "", found, flags=re.DOTALL)
     found = re.sub(r"<!--.*?-->|<style.*?</style>", "", found, flags=re.DOTALL)
+    found = re.sub(r'<g id="[^"]*"/>', "", found)
+    found = re.sub(r'<g id="[^"]*"', "<g", found)
     found = re.sub(r'\bid="', f'id="{prefix}-', found)
     found = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", found)
+    found = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda each: _short(each.group()), found)
     found = found.replace(INK, "currentColor").replace(GRID, "var(--grid)")
+    found = found.replace(f"'{FONT}'", f"'{FONT}', Verdana, sans-serif")
     found = re.sub(r"\s*\n\s*", "\n", found)
     return found.replace("<svg ", f'<svg role="img" aria-label="{_escaped(label)}" ', 1)
+
+
+def _short(coordinates: str) -> str:
+    """Return coordinates with two decimals instead of six; a figure has 72 units an inch."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", coordinates)
 
 
 def png(figure: Figure) -> bytes:
@@ -70,6 +79,8 @@ def _escaped(text: str) -> str:
     )
 
 
+FONT = "DejaVu Sans"
+"""Comes with matplotlib.  Readers without it get Verdana, whose letters are as wide."""
 INK = "#1b1f24"
 GRID = "#d3d8de"
 """Pages show these two in the colours of the reader's theme; PNGs are as they are, on white."""
@@ -80,9 +91,9 @@ WIDTH = 5.4
 
 SETTINGS: Mapping[str, Any] = {
     "svg.hashsalt": "zodbrepl",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.family": "DejaVu Sans",
+    "font.family": FONT,
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
