@@ -43,7 +43,7 @@ chaos:
 figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/figures.py
 
-# How fast each storage is beside the others, and what a dead server costs it.
+# What a dead server costs each storage.
 storage-figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/base/figures.py
 

@@ -1,11 +1,11 @@
-"""Measures the storages beside each other: `make storage-figures`.
+"""Measures what a dead server costs each storage: `make storage-figures`.
 
-    bin/control-python tests/base/figures.py [--rounds N] [--seconds S] [--backends NAME...]
+    bin/control-python tests/base/figures.py [--rounds N] [--backends NAME...]
+    bin/control-python tests/base/figures.py --table FILE
 
 Each storage gets a cluster of its own; all are up at once, and each round measures all of them in
-turn, beginning with another one, so that what else the machine does hits them alike. Speed is told
-as a ratio to ZEO's in the same round. What was measured is printed, and kept as JSON in
-var/figures/, also when it is interrupted.
+turn, beginning with another one, so that what else the machine does hits them alike. What was
+measured is printed, and kept as JSON in var/figures/, also when it is interrupted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ sys.path[:0] = [
     str(HERE.parent / "scenarios/harness"),
 ]
 
-from figure_tables import SPEEDS, Figures, save, show  # noqa: E402
+from figure_tables import Figures, load, save, show  # noqa: E402
 from kinds import KINDS, Kind, missing_program  # noqa: E402
 from measured_cluster import MeasuredCluster  # noqa: E402
 from rich.console import Console  # noqa: E402
-from rounds import Disturbance, Speed, time_left  # noqa: E402
+from rounds import Disturbance, time_left  # noqa: E402
 
 from indico_zodbrepl.errors import OperatorError  # noqa: E402
 
@@ -44,7 +43,6 @@ MEASURED = {
     "zeo": BY_NAME["zeo"],
     "zrs": BY_NAME["zrs"],
     "neo": BY_NAME["neo"],
-    "filestorage": BY_NAME["filestorage"],
     "relstorage-sqlite": BY_NAME["relstorage-sqlite"],
     "relstorage-postgresql": Kind("relstorage-postgresql", PAIR),
     "relstorage-postgresql-sync": Kind("relstorage-postgresql", PAIR, ("synchronous 1",)),
@@ -52,16 +50,18 @@ MEASURED = {
     "relstorage-mariadb-sync": Kind("relstorage-mariadb", PAIR, ("synchronous 1",)),
 }
 WIDTH = 100
-WRITERS = 4
 
-Measure = Callable[[MeasuredCluster], "Speed | Disturbance"]
+Measure = Callable[[MeasuredCluster], Disturbance]
 
 
 def main() -> None:
     options = read_options()
+    if options.table:
+        show(load(options.table), list(MEASURED), Console(width=WIDTH))
+        return
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
     figures = Figures()
-    load = [os.getloadavg()[0]]
+    loads = [os.getloadavg()[0]]
     for each in (signal.SIGINT, signal.SIGTERM):  # SIGINT is ignored in the background
         signal.signal(each, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as name:
@@ -73,11 +73,11 @@ def main() -> None:
         except KeyboardInterrupt:
             print("interrupted; what was measured so far:")
         finally:
-            load.append(os.getloadavg()[0])
+            loads.append(os.getloadavg()[0])
             tell(
                 figures,
                 home / "var/figures",
-                {"processors": os.cpu_count(), "load": load, "seconds": options.seconds},
+                {"processors": os.cpu_count(), "load": loads},
             )
 
 
@@ -93,7 +93,7 @@ def tell(figures: Figures, folder: Path, machine: Mapping[str, Any]) -> None:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each rate of commits")
+    parser.add_argument("--table", type=Path, help="print what a file has; measure nothing")
     parser.add_argument(
         "--backends",
         nargs="+",
@@ -130,7 +130,7 @@ def measure(
     works = [
         (number, *each)
         for number in range(options.rounds)
-        for each in of_a_round(list(clusters), number, options.seconds)
+        for each in of_a_round(list(clusters), number)
     ]
     began = time.monotonic()
     for done, (number, what, name, work) in enumerate(works):
@@ -143,31 +143,19 @@ def measure(
             flush=True,
         )
         with told_of_failure(name, figures):
-            figures.keep(what, name, number, work(clusters[name]))
+            figures.keep(what, name, work(clusters[name]))
 
 
-def of_a_round(names: list[str], number: int, seconds: float) -> Iterator[tuple[str, str, Measure]]:
-    """What is measured, of which storage, and how; each round begins with another storage."""
+def of_a_round(names: list[str], number: int) -> Iterator[tuple[str, str, Measure]]:
+    """What happens, to which storage, and how; each round begins with another storage."""
     first = number % max(len(names), 1)
-    turns = names[first:] + names[:first]
-    for what, task in SPEEDS.items():
-        processes = WRITERS if what.endswith("writers") else 1
-        for name in turns:
-            if processes == 1 or not MEASURED[name].one_process:
-                yield (
-                    what,
-                    name,
-                    partial(MeasuredCluster.work, what=task, processes=processes, seconds=seconds),
-                )
-    for name in turns:
+    for name in names[first:] + names[:first]:
         for what, work in disturbances(MEASURED[name]):
             yield what, name, work
 
 
 def disturbances(kind: Kind) -> Iterator[tuple[str, Measure]]:
     """What can be done to a storage while others write."""
-    if kind.one_process:
-        return
     if not kind.victims:
         yield "writer killed", MeasuredCluster.kill_writer
         return

@@ -1,29 +1,25 @@
-"""A cluster of one kind that is measured: how fast it is, and what a dead server costs it."""
+"""A cluster of one kind that is measured: what a dead server costs it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import itertools
-import json
 import shutil
 import signal
-import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clients import Writer, examine
-from clusters import CLI_SECONDS, PATIENCE, settled, wait_until
+from clusters import settled, wait_until
 from kinds import ClusterOfKind, Kind
 from ledger import Record, longest_gap, records
-from rounds import Disturbance, Speed
+from rounds import Disturbance
 
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.monitor import State, take_snapshot
 
-BENCH = Path(__file__).parents[1] / "python27/bench.py"
 BEFORE = 1.0  # seconds of undisturbed work that count as part of a disturbance
 AFTER = 3.0  # seconds until what a kill does has been felt
 LOAD = 2  # writers that a disturbance meets
@@ -50,7 +46,6 @@ class MeasuredCluster(ClusterOfKind):
     def up(self) -> None:
         super().up()
         self.stop("admin")
-        self.work("fill")
 
     def close(self) -> None:
         super().close()
@@ -70,47 +65,6 @@ class MeasuredCluster(ClusterOfKind):
                 True,
             )
             or ""
-        )
-
-    def work(self, what: str, processes: int = 1, seconds: float = 0.0) -> Speed:
-        """Have ``bench.py`` work in so many processes at once."""
-        running = []
-        with contextlib.ExitStack() as opened:
-            for number in range(processes):
-                running.append(
-                    subprocess.Popen(
-                        [
-                            self.installation.python27,
-                            BENCH,
-                            self.configuration,
-                            what,
-                            f"bench-{number}",
-                            str(seconds),
-                        ],
-                        cwd=self.folder,
-                        text=True,
-                        env=self.installation.environment27(),
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=(self.folder / "bench.err").open("ab"),
-                    )
-                )
-                opened.callback(_end, running[-1])
-            for each in running:
-                assert each.stdout
-                assert each.stdout.readline() == "ready\n", self._errors()
-            for each in running:
-                assert each.stdin
-                each.stdin.write("go\n")
-                each.stdin.flush()
-            outputs = [each.communicate(timeout=CLI_SECONDS)[0] for each in running]
-        assert all(outputs), self._errors()
-        found = [json.loads(output) for output in outputs]
-        if what == "fill":
-            return Speed(0.0, Counter())
-        return Speed(
-            sum(each["count"] / each["seconds"] for each in found),
-            sum((Counter(each["failures"]) for each in found), Counter()),
         )
 
     def kill_and_wait(self) -> Disturbance:
@@ -229,14 +183,6 @@ class MeasuredCluster(ClusterOfKind):
     def _tails(self) -> list[Path]:
         return sorted((Layout(self.cluster).var / "lost-tails").glob("*/tail.fs"))
 
-    def _errors(self) -> str:
-        return (self.folder / "bench.err").read_text(errors="replace")[-1000:]
-
 
 def _acknowledged_since(writer: Writer, moment: float) -> bool:
     return writer.successes_since(moment) > 0
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.communicate(timeout=PATIENCE)

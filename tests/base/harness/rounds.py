@@ -1,27 +1,10 @@
-"""What rounds of measuring come to: medians, ranges, ratios; pure counting."""
+"""What rounds of measuring come to: medians and ranges; pure counting."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping
-
-# A figure of some rounds, by number of the round; one that failed is missing.
-Rounds = Mapping[int, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """What processes at work at the same time came to.
-
-    Attributes:
-        rate: commits or objects a second, of all of them.
-        failures: how many transactions failed, by the name of their error.
-    """
-
-    rate: float
-    failures: Counter[str]
+from collections.abc import Iterable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,24 +43,10 @@ def _short(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """None when there are none."""
+def spread(values: Iterable[float]) -> Spread:
+    """Return the middle and the range of one value or more."""
     found = sorted(values)
-    return Spread(statistics.median(found), found[0], found[-1]) if found else None
-
-
-def ratios(values: Rounds, control: Rounds) -> list[float]:
-    """What each round's value is in times the control's of the same round.
-
-    A round that one of them lacks is left out, and so is one in which the control got nothing done.
-    """
-    return [
-        value / control[number] for number, value in sorted(values.items()) if control.get(number)
-    ]
-
-
-def shown(found: Spread | None) -> str:
-    return str(found) if found else "-"
+    return Spread(statistics.median(found), found[0], found[-1])
 
 
 def time_left(done: float, total: float, elapsed: float) -> float | None:
