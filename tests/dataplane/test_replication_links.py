@@ -1,6 +1,8 @@
 """The connections between nodes: peers that die without a word."""
 import socket
 import struct
+import threading
+import time
 
 import pytest
 from twisted.internet.threads import blockingCallFromThread
@@ -71,6 +73,76 @@ def test_an_idle_link_is_probed_on_both_sides(primary, tmpdir):
                 for level, option, _ in keepalive]
     finally:
         secondary.close()
+
+
+class Mute(object):
+    """An upstream that accepts connections, says nothing, and closes them after some seconds.
+
+    So does a tunnel to a lost host.
+    """
+
+    def __init__(self, seconds):
+        self.accepted = 0
+        self._seconds = seconds
+        self._listener = socket.socket()
+        self._listener.bind(('127.0.0.1', 0))
+        self._listener.listen(5)
+        self.address = self._listener.getsockname()
+        thread = threading.Thread(target=self._accept)
+        thread.daemon = True
+        thread.start()
+
+    def _accept(self):
+        while True:
+            connection, _ = self._listener.accept()
+            self.accepted += 1
+            time.sleep(self._seconds)
+            connection.close()
+
+
+@pytest.fixture
+def following(tmpdir):
+    """Returns a function that opens a secondary of an address."""
+    links.install(0.1, Identity('test', lambda: 1))
+    opened = []
+
+    def follow_address(address):
+        storage = FileStorage(str(tmpdir.join('Secondary.fs')))
+        opened.append(links.zc.zrs.secondary.Secondary(storage, address))
+        return opened[-1]
+
+    yield follow_address
+    for each in opened:
+        each.close()
+
+
+def is_connected(secondary):
+    return replication_status(secondary)['connected']
+
+
+def test_an_upstream_that_ends_each_connection_without_a_word_is_not_connected(following):
+    upstream = Mute(0.5)
+    secondary = following(upstream.address)
+    while upstream.accepted < 4:
+        assert not is_connected(secondary)
+        time.sleep(0.01)
+
+
+def test_an_upstream_with_nothing_to_say_counts_after_some_seconds(following, monkeypatch):
+    monkeypatch.setattr(links, '_SETTLED_AFTER', 0.5)
+    secondary = following(Mute(3600).address)
+    wait_for(lambda: is_connected(secondary), 'the connection counts')
+
+
+def test_an_upstream_counts_as_soon_as_it_says_something(primary, following, monkeypatch):
+    monkeypatch.setattr(links, '_SETTLED_AFTER', 3600)
+    secondary = following(primary._addr)
+    wait_for(lambda: followers(primary), 'the follower')
+    assert not is_connected(secondary)
+    commit(primary, pickle_of('x'))
+    wait_for(lambda: is_connected(secondary), 'the connection counts')
+    primary.close()
+    wait_for(lambda: not is_connected(secondary), 'the loss')
 
 
 def test_addresses_are_written_as_users_write_them():

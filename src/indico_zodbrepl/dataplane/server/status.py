@@ -27,7 +27,7 @@ def replication_status(storage):
         status.update(
             role='secondary',
             upstream=format_address(storage._addr),
-            connected=storage._factory.instance is not None)
+            connected=storage._factory.is_admitted)
         storage = storage._storage
     if isinstance(storage, zc.zrs.primary.Primary):
         status.update(

@@ -61,8 +61,9 @@ DEAD_AFTER = 30
 # Bytes of a follower's message; zc.zrs takes 8, and a confirmation may be longer.
 _LONGEST = 1024
 
-# Seconds after which a connection to the upstream counts as made.
-_SETTLED_AFTER = 2.0
+# Seconds after which a connection to an upstream that says nothing counts as made.  A tunnel accepts
+# one for a host that is lost, and closes it after 2 s.
+_SETTLED_AFTER = 5.0
 
 # zc.zrs's own classes, also after `install()`
 _Primary = zc.zrs.primary.Primary
@@ -226,11 +227,19 @@ def require_listening(primary):
 class UpstreamProtocol(ReceivingProtocol):
     """The secondary's side of its link."""
 
+    _has_heard = False
+
     def connectionMade(self):
         notice_dead_peer(self.transport)
         send_at_once(self.transport)
         ReceivingProtocol.connectionMade(self)
         self.factory.connected()
+
+    def messageReceived(self, message):
+        if not self._has_heard:
+            self._has_heard = True
+            self.factory.answered()
+        ReceivingProtocol.messageReceived(self, message)
 
 
 class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
@@ -255,11 +264,20 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
             logger, format_address(self.secondary._addr), delay)
         self._settling = None
 
+    # True while the upstream admits this node: it has said something on the present connection, or
+    # has kept it open for some seconds, as one does that has nothing to say.
+    is_admitted = False
+
     def connected(self):
         self._settling = self.reactor.callLater(_SETTLED_AFTER, self._settled)
 
+    def answered(self):
+        """Note the first message of a connection."""
+        self.is_admitted = True
+
     def _settled(self):
         self._settling = None
+        self.is_admitted = True
         self._log.following()
 
     def clientConnectionFailed(self, connector, reason):
@@ -269,6 +287,7 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
             self, connector, reason)
 
     def clientConnectionLost(self, connector, reason):
+        self.is_admitted = False
         report = self._log.lost
         if self._settling is not None:
             self._settling.cancel()
