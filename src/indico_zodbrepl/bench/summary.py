@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from indico_zodbrepl.bench.results import Measurement, Run
 
+CONFIDENCE = 0.95
 Key = tuple[str, str, tuple[tuple[str, str | int | float], ...]]
 
 
@@ -27,6 +28,34 @@ class Spread:
     def half_range(self) -> float | None:
         """Return half of the range relative to the median; None for a median of 0."""
         return (self.most - self.least) / 2 / self.median if self.median else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """The ratios of one value to another, round by round.
+
+    Attributes:
+        low, high: the ends of the 95 % confidence interval of the median; with too few rounds for
+            one (see ``is_interval``), the lowest and the highest ratio.
+        rounds: number of ratios.
+    """
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def is_interval(self) -> bool:
+        """Return True if ``low`` and ``high`` are a confidence interval: from six rounds on."""
+        return _left_out(self.rounds) is not None
+
+    @property
+    def side(self) -> int:
+        """Return -1 or 1 if everything between the ends is below or above 1; 0 otherwise."""
+        if self.high < 1:
+            return -1
+        return 1 if self.low > 1 else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +83,7 @@ def rows(run: Run) -> list[Row]:
     return [_row(group) for group in _groups(run.measurements).values()]
 
 
-def ratios(run: Run, row: Row, control: str, metric: str) -> Spread | None:
+def ratios(run: Run, row: Row, control: str, metric: str) -> Ratio | None:
     """Return the ratio of a row's metric to the control storage's, round by round.
 
     None for the control itself, or without a common round.
@@ -64,7 +93,35 @@ def ratios(run: Run, row: Row, control: str, metric: str) -> Spread | None:
     groups = _groups(run.measurements)
     own = _by_round(groups[_key(row.storage, row.test, row.parameters)], metric)
     other = _by_round(groups.get(_key(control, row.test, row.parameters), ()), metric)
-    return spread(value / other[number] for number, value in own.items() if other.get(number))
+    return ratio([value / other[number] for number, value in own.items() if other.get(number)])
+
+
+def ratio(values: Sequence[float]) -> Ratio | None:
+    """Return the ratio of some rounds; None without any.
+
+    The confidence interval needs no assumption about the distribution: it lies between two of the
+    ordered values, by the inversion of the sign test (Conover, Practical Nonparametric Statistics,
+    3rd edition 1999, section 3.2).
+    """
+    if not values:
+        return None
+    found = sorted(values)
+    out = _left_out(len(found)) or 0
+    return Ratio(statistics.median(found), found[out], found[-1 - out], len(found))
+
+
+def _left_out(count: int) -> int | None:
+    """Return how many values at each end are outside of the interval; None for too few values.
+
+    Each value is below the median with a probability of one half.
+    """
+    tail, out = 0, None
+    for number in range(count):
+        tail += math.comb(count, number)
+        if 2 * tail > (1 - CONFIDENCE) * 2**count:
+            break
+        out = number
+    return out
 
 
 def spread(values: Iterable[float]) -> Spread | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from indico_zodbrepl.bench.results import Run
 from indico_zodbrepl.bench.suite import Metric, Suite
-from indico_zodbrepl.bench.summary import Row, Spread, ratios, rows
+from indico_zodbrepl.bench.summary import Ratio, Row, Spread, ratios, rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Line:
     row: Row
     main: Spread | None
     others: Mapping[str, float]
-    ratio: Spread | None
+    ratio: Ratio | None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from indico_zodbrepl.bench.report import sentences, special
 from indico_zodbrepl.bench.report.sentences import Sentence, Tone
 from indico_zodbrepl.bench.results import Measurement
 
-RATES = st.lists(st.floats(1, 1e6), min_size=1, max_size=6)
+RATES = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
 
 
 def texts(found: Iterable[Sentence]) -> list[str]:
@@ -105,6 +105,20 @@ def test_a_ratio_is_reported_with_its_range_and_rounds() -> None:
     assert said == (
         "ZRS, 1 secondary made 0.96 times as many commits a second as ZEO (0.93 to "
         "0.97 in 3 rounds), less in every round."
+    )
+
+
+def test_a_ratio_of_many_rounds_is_reported_with_its_confidence_interval() -> None:
+    lower = [90.0, 91, 92, 93, 94, 95, 96, 97, 98, 120]
+    (said,) = compared(*rounds("zeo", *(10 * [100.0])), *rounds("zrs", *lower))
+    assert said == (
+        "\u201crate (1/s)\u201d of ZRS, 1 secondary was 0.94 times that of ZEO (0.91 to "
+        "0.98 with 95 % confidence, 10 rounds): less."
+    )
+    (said,) = compared(*rounds("zeo", *(10 * [96.0])), *rounds("zrs", *lower))
+    assert said == (
+        "No difference between ZRS, 1 secondary and ZEO is shown: their ratio may be 1 (0.95 to "
+        "1.02 with 95 % confidence, 10 rounds)."
     )
 
 

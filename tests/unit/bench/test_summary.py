@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from indico_zodbrepl.bench.results import Measurement, Run
-from indico_zodbrepl.bench.summary import Spread, ratios, rows
+from indico_zodbrepl.bench.summary import Spread, ratio, ratios, rows
 
 
 def measured(
@@ -83,7 +87,35 @@ def test_ratios_are_those_of_the_same_round_and_the_same_case() -> None:
     assert ratios(run, other, "zeo", "max_ms") is None
     found = ratios(run, other, "zeo", "rate")
     assert found is not None
-    assert (0.7, 0.5, 0.9) == pytest.approx((found.median, found.least, found.most))
+    assert (0.7, 0.5, 0.9) == pytest.approx((found.median, found.low, found.high))
+
+
+@pytest.mark.parametrize(
+    ("count", "left_out"), [(1, None), (5, None), (6, 0), (8, 0), (9, 1), (10, 1), (12, 2), (20, 5)]
+)
+def test_a_ratio_of_six_rounds_or_more_has_a_confidence_interval(
+    count: int, left_out: int | None
+) -> None:
+    """The ranks are those of tables of the sign test for 95 %, such as Conover's."""
+    found = ratio([float(number) for number in range(count, 0, -1)])
+    assert found is not None
+    assert (left_out is not None) == found.is_interval
+    out = left_out or 0
+    assert (1.0 + out, float(count - out), count) == (found.low, found.high, found.rounds)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(6, 14), st.integers(0, 2**32))
+def test_the_confidence_interval_contains_the_true_median_often_enough(
+    count: int, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    inside = 0
+    for _ in range(1000):
+        found = ratio([chance.expovariate(math.log(2)) for _ in range(count)])
+        assert found is not None
+        inside += found.low <= 1 <= found.high
+    assert inside > 920
 
 
 def test_nothing_is_compared_with_a_control_of_zero() -> None:

@@ -15,7 +15,7 @@ from indico_zodbrepl.bench.report.subject import Subject
 from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Better, Metric
-from indico_zodbrepl.bench.summary import Row, Spread
+from indico_zodbrepl.bench.summary import Ratio, Row, Spread
 
 
 class Tone(enum.StrEnum):
@@ -143,23 +143,11 @@ def of_cores(subject: Subject) -> Iterator[Sentence]:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """A case on one storage compared with the control.
-
-    Attributes:
-        rounds: number of rounds that have both.
-    """
+    """A case on one storage compared with the control."""
 
     row: Row
     metric: Metric
-    ratio: Spread
-    rounds: int
-
-    @property
-    def side(self) -> int:
-        """Return -1 or 1 if all rounds are below or above 1; 0 if no difference is shown."""
-        if self.ratio.most < 1:
-            return -1
-        return 1 if self.ratio.least > 1 else 0
+    ratio: Ratio
 
 
 def all_of(subject: Subject) -> list[Comparison]:
@@ -168,7 +156,7 @@ def all_of(subject: Subject) -> list[Comparison]:
     for row in subject.rows:
         metric = subject.main_of(row)
         if metric and (ratio := subject.ratio(row, metric.name)):
-            found.append(Comparison(row, metric, ratio, subject.pairs(row, metric.name)))
+            found.append(Comparison(row, metric, ratio))
     return found
 
 
@@ -176,7 +164,6 @@ def said(subject: Subject, each: Comparison) -> Sentence:
     """State one comparison."""
     name = subject.title_of(each.row.storage)
     control = subject.title_of(subject.control_of(each.row))
-    counted = wording.rounds(each.rounds)
     times = wording.ratio(each.ratio.median)
     what, per, time = each.metric.unit.rpartition("/")
     if per and time == "s" and what != "1":
@@ -186,17 +173,22 @@ def said(subject: Subject, each: Comparison) -> Sentence:
             f"\u201c{wording.axis(each.metric)}\u201d of {name} was {times} times that of {control}"
         )
     about = wording.case(each.row.test, each.row.parameters)
-    if each.rounds == 1:
+    if each.ratio.rounds == 1:
         return Sentence(f"{_capital(claim)} (one round).", about)
-    low, high = wording.ratio(each.ratio.least), wording.ratio(each.ratio.most)
-    between = f"{low} to {high} in {counted}"
-    if each.side:
-        claim += f" ({between}), {'less' if each.side < 0 else 'more'} in every round."
+    between, side = wording.between(each.ratio), each.ratio.side
+    if side:
+        claim += f" ({between})"
+        if each.ratio.is_interval:
+            claim += f": {'less' if side < 0 else 'more'}."
+        else:
+            claim += f", {'less' if side < 0 else 'more'} in every round."
     else:
-        claim = (
-            f"no difference between {name} and {control} is shown: the ratios of their "
-            f"rounds lie on both sides of 1 ({between})."
+        lies = (
+            "their ratio may be 1"
+            if each.ratio.is_interval
+            else "the ratios of their rounds lie on both sides of 1"
         )
+        claim = f"no difference between {name} and {control} is shown: {lies} ({between})."
     return Sentence(_capital(claim), about)
 
 
@@ -218,12 +210,13 @@ def in_sum(subject: Subject, found: Sequence[Comparison]) -> Iterator[Sentence]:
             f"{wording.ratio(least.ratio.median)} ({_case(least)}) and "
             f"{wording.ratio(most.ratio.median)} ({_case(most)})"
         )
-        several = [each for each in own if each.rounds > 1]
+        several = [each for each in own if each.ratio.rounds > 1]
         if several:
-            sides = [each.side for each in several]
+            sides = [each.ratio.side for each in several]
+            every = "" if all(each.ratio.is_interval for each in several) else " in every round"
             text += (
-                f"; less in every round in {sides.count(-1)} of {len(several)} cases, more in "
-                f"every round in {sides.count(1)}, no difference shown in {sides.count(0)}"
+                f"; less{every} in {sides.count(-1)} of {len(several)} cases, more{every} in "
+                f"{sides.count(1)}, no difference shown in {sides.count(0)}"
             )
         yield Sentence(f"{text}.")
 
@@ -287,7 +280,6 @@ class Pair:
 
     Attributes:
         others: the other parameters of the case.
-        rounds: number of rounds that have both.
     """
 
     storage: str
@@ -296,8 +288,7 @@ class Pair:
     value: Value
     first: Value
     metric: Metric
-    ratio: Spread
-    rounds: int
+    ratio: Ratio
 
 
 def pairs(subject: Subject, parameter: str, names: Sequence[str]) -> list[Pair]:
@@ -342,8 +333,8 @@ def pairs(subject: Subject, parameter: str, names: Sequence[str]) -> list[Pair]:
                     for made in own
                     if name in made.metrics and made.round in base
                 ]
-                spread = summary.spread(ratios)
-                if metric and spread:
+                ratio = summary.ratio(ratios)
+                if metric and ratio:
                     others = {
                         key: each for key, each in own[0].parameters.items() if key != parameter
                     }
@@ -355,8 +346,7 @@ def pairs(subject: Subject, parameter: str, names: Sequence[str]) -> list[Pair]:
                             value,
                             first,
                             metric,
-                            spread,
-                            len(ratios),
+                            ratio,
                         )
                     )
     return found

@@ -32,17 +32,17 @@ def within(parameter: str, names: Sequence[str]) -> Rules:
                 f"times that with {each.first}"
             )
             about = wording.case(each.test, each.others)
-            if each.rounds == 1:
+            if each.ratio.rounds == 1:
                 yield Sentence(f"{claim} (one round).", about)
-            elif each.ratio.least <= 1 <= each.ratio.most:
+            elif not each.ratio.side:
                 yield Sentence(
                     f"No difference in the {each.metric.title} of "
                     f"{subject.title_of(each.storage)} between {parameter} {each.value} and "
-                    f"{each.first} is shown {_between(each.ratio, each.rounds)}.",
+                    f"{each.first} is shown ({wording.between(each.ratio)}).",
                     about,
                 )
             else:
-                yield Sentence(f"{claim} {_between(each.ratio, each.rounds)}.", about)
+                yield Sentence(f"{claim} ({wording.between(each.ratio)}).", about)
 
     return rules
 
@@ -133,12 +133,6 @@ def writes(subject: Subject) -> Iterator[Sentence]:
                 "operating system decides when they reach the disk.",
                 wording.case(row.test, row.parameters),
             )
-
-
-def _between(ratio: Spread, rounds: int) -> str:
-    return (
-        f"({wording.ratio(ratio.least)} to {wording.ratio(ratio.most)} in {wording.rounds(rounds)})"
-    )
 
 
 def _range(found: Spread, row: Row, unit: str = "") -> str:

@@ -10,7 +10,7 @@ from indico_zodbrepl.bench import results, summary
 from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import LATENCIES, MODULES, Better, Metric, Suite
-from indico_zodbrepl.bench.summary import Row, Spread
+from indico_zodbrepl.bench.summary import Ratio, Row
 
 RATE = "rate"
 
@@ -91,25 +91,10 @@ class Subject:
         """Return a row's metric in each round."""
         return [each.metrics[metric] for each in self.made(row) if metric in each.metrics]
 
-    def ratio(self, row: Row, metric: str) -> Spread | None:
+    def ratio(self, row: Row, metric: str) -> Ratio | None:
         """Return the ratio to the control; None for the control or without common rounds."""
         control = self.control_of(row)
         return summary.ratios(self.run, row, control, metric) if control else None
-
-    def pairs(self, row: Row, metric: str) -> int:
-        """Return the number of rounds behind a ratio to the control."""
-        own = {each.round for each in self.made(row) if metric in each.metrics}
-        control = self.control_of(row)
-        return len(
-            own
-            & {
-                each.round
-                for each in self.run.measurements
-                if (each.storage, each.test) == (control, row.test)
-                and each.parameters == row.parameters
-                and each.metrics.get(metric)
-            }
-        )
 
 
 def subject(run: Run) -> Subject:

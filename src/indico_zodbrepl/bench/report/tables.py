@@ -78,8 +78,8 @@ def _ratio(subject: Subject, row: Row, metric: Metric) -> Cell:
     found = subject.ratio(row, metric.name)
     if not found:
         return Cell()
-    if subject.pairs(row, metric.name) == 1:
+    if found.rounds == 1:
         return Cell(wording.ratio(found.median))
     return Cell(
-        wording.ratio(found.median), f"{wording.ratio(found.least)} to {wording.ratio(found.most)}"
+        wording.ratio(found.median), f"{wording.ratio(found.low)} to {wording.ratio(found.high)}"
     )

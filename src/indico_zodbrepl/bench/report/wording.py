@@ -8,7 +8,7 @@ from typing import Any
 
 from indico_zodbrepl.bench.results import is_number
 from indico_zodbrepl.bench.suite import Metric
-from indico_zodbrepl.bench.summary import Spread
+from indico_zodbrepl.bench.summary import Ratio, Spread
 
 PARAMETERS = ", "
 
@@ -78,6 +78,21 @@ def short(text: str, most: int = 44) -> str:
 def rounds(count: int) -> str:
     """Format as "one round" or "5 rounds"."""
     return "one round" if count == 1 else f"{count} rounds"
+
+
+SPANS = (
+    "median of the ratios of the rounds, with their range, or from six rounds on with its 95 % "
+    "confidence interval"
+)
+"""What the lines of ratios in figures stand for."""
+
+
+def between(found: Ratio) -> str:
+    """Format the range of a ratio, as "0.93 to 0.99 in 5 rounds"."""
+    text = f"{ratio(found.low)} to {ratio(found.high)}"
+    if found.is_interval:
+        return f"{text} with 95 % confidence, {rounds(found.rounds)}"
+    return f"{text} in {rounds(found.rounds)}"
 
 
 def slug(*words: str) -> str:

@@ -175,7 +175,7 @@ def ratios(subject: Subject) -> Iterator[Drawn]:
             for row in rows
             if (metric := subject.main_of(row))
             and (ratio := subject.ratio(row, metric.name))
-            and ratio.least > 0
+            and ratio.low > 0
         }
         having = [row for row in rows if id(row) in found]
         for part, chosen in parts(lines(subject, having)):
@@ -183,12 +183,10 @@ def ratios(subject: Subject) -> Iterator[Drawn]:
             axes.axvline(1, color=drawing.INK, linewidth=1.2)
             for place, row in _placed(chosen):
                 style, ratio = drawing.style(row.storage), found[id(row)]
-                axes.plot(
-                    [ratio.least, ratio.most], [place, place], color=style.colour, linewidth=2
-                )
+                axes.plot([ratio.low, ratio.high], [place, place], color=style.colour, linewidth=2)
                 axes.plot([ratio.median], [place], style.marker, color=style.colour, markersize=7)
             shown = [found[id(row)] for _, row in _placed(chosen)]
-            if max(each.most for each in shown) > 5 * min(1.0, *(each.least for each in shown)):
+            if max(each.high for each in shown) > 5 * min(1.0, *(each.low for each in shown)):
                 logarithmic(axes, "x")
             controls = dict.fromkeys(subject.control_of(row) for _, row in _placed(chosen))
             control = wording.listed([*map(subject.title_of, controls)])
@@ -201,8 +199,7 @@ def ratios(subject: Subject) -> Iterator[Drawn]:
             yield Drawn(
                 wording.slug(subject.run.label, "ratio", test, part),
                 f"{test}: {what} in times that of {control}, which is the line at 1; "
-                "median and range of the ratios of the rounds. A range that crosses the "
-                "line shows no difference.",
+                f"{wording.SPANS}. A line that crosses 1 shows no difference.",
                 figure,
             )
 

@@ -236,7 +236,7 @@ def ratios(parameter: str, names: Sequence[str]) -> Callable[[Subject], Iterator
     def draw(subject: Subject) -> Iterator[Drawn]:
         """Draw ratios between values of a parameter."""
         for name in names:
-            found = [each for each in pairs(subject, parameter, [name]) if each.ratio.least > 0]
+            found = [each for each in pairs(subject, parameter, [name]) if each.ratio.low > 0]
             if not found:
                 continue
             figure, (axes,) = drawing.panels(1, 0.95 + 0.26 * len(found))
@@ -244,7 +244,7 @@ def ratios(parameter: str, names: Sequence[str]) -> Callable[[Subject], Iterator
             for place, each in enumerate(found):
                 style = drawing.style(each.storage)
                 axes.plot(
-                    [each.ratio.least, each.ratio.most],
+                    [each.ratio.low, each.ratio.high],
                     [place, place],
                     color=style.colour,
                     linewidth=2,
@@ -267,8 +267,8 @@ def ratios(parameter: str, names: Sequence[str]) -> Callable[[Subject], Iterator
             least, most = (
                 choose(bound)
                 for choose, bound in (
-                    (min, [each.ratio.least for each in found]),
-                    (max, [each.ratio.most for each in found]),
+                    (min, [each.ratio.low for each in found]),
+                    (max, [each.ratio.high for each in found]),
                 )
             )
             if max(most, 1) > 5 * min(least, 1):
@@ -280,7 +280,7 @@ def ratios(parameter: str, names: Sequence[str]) -> Callable[[Subject], Iterator
             yield Drawn(
                 wording.slug(subject.run.label, "by", parameter, name),
                 f"{metric.title} in times that with {parameter} {found[0].first}, which "
-                "is the line at 1; median and range of the ratios of the rounds.",
+                f"is the line at 1; {wording.SPANS}.",
                 figure,
             )
 
