@@ -12,6 +12,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
+from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.candidacy import Candidacy
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.peers import of_nodes
@@ -49,16 +50,31 @@ def complete(
 
 
 def is_missing(cluster: Cluster, record: Leader) -> bool:
-    """Return True if a take-over by the automation has no ended operation in the journal."""
-    if not record.why.startswith("node "):
-        return False
+    """Return True if a take-over by the automation has no ended operation in the journal.
+
+    The leader key tells why its last change was made: if the role was given away since, and taken
+    again in the same epoch, it does not tell of the take-over any more.  Raises OperatorError if
+    this host's record of the epoch cannot be read.
+    """
     entries, _notices = journal.read(cluster)
-    return not any(
-        each.plan.operation == "failover"
-        and each.plan.epoch >= record.epoch
-        and not each.outcome.is_open
+    begun = [
+        each
         for each in entries
+        if each.plan.operation == "failover" and each.plan.epoch >= record.epoch
+    ]
+    if any(each.actor != ACTOR or not each.outcome.is_open for each in begun):
+        return False
+    return bool(begun) or any(
+        why.startswith("node ") for why in (record.why, *_recorded(cluster, record.epoch))
     )
+
+
+def _recorded(cluster: Cluster, epoch: int) -> Iterator[str]:
+    """Yield why an epoch began, by this host's records."""
+    for path in epochs.paths(cluster).values():
+        found = epochs.read(cluster, path)
+        if found is not None and found.epoch == epoch:
+            yield found.reason
 
 
 def _plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +12,15 @@ import pytest
 
 from indico_zodbrepl.automation import completion, program
 from indico_zodbrepl.automation.decisions import Own
-from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.etcd.keys import Leader
+from indico_zodbrepl.host import epochs
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Outcome
+from indico_zodbrepl.operations.takeover import ACTOR
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 TAKEN_OVER = Leader("b", "h2", 2, 7, why="node a has not renewed its lease for 4.9 s")
@@ -49,6 +52,42 @@ def test_a_role_that_nobody_took_over_needs_no_operation(tmp_path: Path) -> None
     cluster = load(EXAMPLE, tmp_path)
     first = Leader("a", "h1", 1, 1, why="the first leader")
     assert not completion.is_missing(cluster, first)
+
+
+RESUMED = dataclasses.replace(TAKEN_OVER, why="its server has been stopped for 0.3 s")
+"""The key after the leader gave its role away, and took it again."""
+
+
+def begin(cluster: Cluster, actor: str) -> None:
+    """Leave an open failover in the journal."""
+    Layout(cluster).journal.parent.mkdir(parents=True, exist_ok=True)
+    plan = Plan("failover", "b", "a", TAKEN_OVER.why, 2, (), None, ())
+    begun = operation.new(cluster.name, plan, actor, 1.8e9, "h2")
+    journal.append(cluster, begun.later(outcome=Outcome.STOPPED))
+
+
+def test_one_whose_leader_gave_its_role_away_meanwhile_is_completed_too(tmp_path: Path) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    begin(cluster, ACTOR)
+    assert completion.is_missing(cluster, RESUMED)
+
+
+def test_one_that_was_killed_before_its_operation_began_is_known_by_the_epochs_reason(
+    tmp_path: Path,
+) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    assert not completion.is_missing(cluster, RESUMED)
+    epochs.raise_everywhere(cluster, 1, "b", TAKEN_OVER.why)
+    assert not completion.is_missing(cluster, RESUMED)
+    epochs.raise_everywhere(cluster, 2, "b", TAKEN_OVER.why)
+    assert completion.is_missing(cluster, RESUMED)
+
+
+def test_an_operators_failover_is_left_to_the_operator(tmp_path: Path) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    begin(cluster, "root")
+    epochs.raise_everywhere(cluster, 2, "b", "node a is broken")
+    assert not completion.is_missing(cluster, RESUMED)
 
 
 def test_a_node_that_is_promoted_after_a_restart_has_its_take_over_completed_once(
