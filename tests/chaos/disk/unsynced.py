@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 AGE_SECONDS = 30.0
@@ -64,8 +65,11 @@ class Unsynced:
     def __init__(self, removed: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._removed = removed
         self._clock = clock
-        self._changes: list[_Change] = []
-        self._count: Counter[int] = Counter()  # of changes, by file
+        # Both by a number that grows, so in their order.  A copy of a database makes ten thousand
+        # changes before it synchronises any.
+        self._changes: OrderedDict[int, _Change] = OrderedDict()
+        self._of: defaultdict[int, dict[int, _Change]] = defaultdict(dict)  # by file
+        self._made = 0
         self._descriptors: dict[int, tuple[int, int]] = {}
         self._kept = 0
 
@@ -171,8 +175,8 @@ class Unsynced:
 
     def _note(self, change: _Change) -> None:
         self._expire()
-        self._changes.append(change)
-        self._count[change.file] += 1
+        self._made += 1
+        self._changes[self._made] = self._of[change.file][self._made] = change
 
     # Afterwards
 
@@ -182,7 +186,7 @@ class Unsynced:
         Args:
             number: as of ``synced``.
         """
-        return bool(self._count[number] or self._count[0])
+        return bool(self._of.get(number) or self._of.get(0))
 
     def synced(self, number: int) -> None:
         """Forget the changes of a file and of all names: they are on the disk.
@@ -192,13 +196,14 @@ class Unsynced:
         """
         if not self.has(number):
             return
+        content = self._of.get(number, {}) if number else {}
         written: list[tuple[int, int]] = []
-        for each in reversed(self._changes):
-            if each.file == number and each.failed:
+        for each in reversed(content.values()):
+            if each.failed:
                 each.failed = not _covers(written, each.part)
-            elif each.file == number:
+            else:
                 written.append(each.part)
-        self._settle(lambda each: not each.failed and each.file in (0, number))
+        self._settle([*content.items(), *self._of.get(0, {}).items()])
 
     def sync_failed(self, number: int) -> None:
         """Note that the changes of a file's content can't get to the disk any more.
@@ -208,35 +213,35 @@ class Unsynced:
         Args:
             number: as of ``synced``.
         """
-        for each in self._changes:
-            if each.file == number != 0:
-                each.failed = True
+        for each in self._of.get(number, {}).values() if number else ():
+            each.failed = True
 
     def _expire(self) -> None:
         oldest = self._clock() - AGE_SECONDS
-        if self._changes and self._changes[0].at < oldest:
-            self._settle(lambda each: not each.failed and each.at < oldest)
+        self._settle(
+            list(itertools.takewhile(lambda each: each[1].at < oldest, self._changes.items()))
+        )
 
-    def _settle(self, is_settled: Callable[[_Change], bool]) -> None:
-        left = []
-        for each in self._changes:
-            if is_settled(each):
+    def _settle(self, changes: Iterable[tuple[int, _Change]]) -> None:
+        """Forget changes, except those whose synchronisation has failed."""
+        for number, each in changes:
+            if not each.failed:
                 each.settle()
-                self._count[each.file] -= 1
-            else:
-                left.append(each)
-        self._changes = left
+                del self._changes[number]
+                del self._of[each.file][number]
+                if not self._of[each.file]:
+                    del self._of[each.file]
 
     def lose(self) -> int:
         """Undo all that is not on the disk; return how many changes that were."""
         self._expire()
         count = len(self._changes)
-        for each in reversed(self._changes):
+        for each in reversed(self._changes.values()):
             # A name may depend on one whose change is on the disk.
             with contextlib.suppress(FileNotFoundError, FileExistsError):
                 each.undo(each.failed)
-        self._changes = []
-        self._count.clear()
+        self._changes.clear()
+        self._of.clear()
         return count
 
 
