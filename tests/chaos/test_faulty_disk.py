@@ -46,6 +46,16 @@ def test_it_is_a_file_system_as_others(disk: Disk) -> None:
     assert [] == list(disk.path.iterdir())
 
 
+def test_it_does_not_wait_for_programs_that_compute(disk: Disk) -> None:
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        pytest.skip("real-time priority is not permitted here")
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    assert os.SCHED_RR == os.sched_getscheduler(disk.pid)
+
+
 def test_locks_sockets_and_databases_work(disk: Disk) -> None:
     with open(disk.path / "lock", "w") as one, open(disk.path / "lock", "w") as other:
         fcntl.flock(one, fcntl.LOCK_EX)

@@ -11,11 +11,14 @@ Commands are lines of standard input, each answered by a line:
                       no program may use the file system meanwhile
 
 It ends when standard input is closed.  One thread serves all programs: a synchronisation that takes
-long delays them all, and the speed is no measure.
+long delays them all, and the speed is no measure.  It has real-time priority where that is
+permitted, because a disk does not wait for a processor: on two busy ones, a killed PostgreSQL
+server, which synchronises a thousand files, took 16 to 22 s to start again, and takes 4 s.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -211,6 +214,8 @@ def obey(disk: Disk, line: str) -> str:
 
 def main() -> None:
     folder, removed, mount_point = map(Path, sys.argv[1:])
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     disk = Disk(folder, removed)
 
     def serve() -> None:

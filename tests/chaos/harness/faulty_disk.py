@@ -61,6 +61,11 @@ class Disk:
             raise RuntimeError("the program of the disk has ended")
         return answer
 
+    @property
+    def pid(self) -> int:
+        """Return the process that serves it."""
+        return self._process.pid
+
     def fill(self) -> None:
         """Leave no room."""
         assert self._ask("full on") == "ok"
