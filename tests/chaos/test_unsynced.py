@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from unsynced import AGE_SECONDS, Unsynced
 
 
@@ -195,13 +197,55 @@ def test_what_failed_once_stays_lost_until_it_is_written_again(folder: Folder) -
     assert {"data": "one two three"} == folder.content
 
 
-def test_a_part_that_failed_stays_lost_if_not_all_of_it_is_written_again(folder: Folder) -> None:
+def test_of_a_part_that_failed_what_is_not_written_again_stays_lost(folder: Folder) -> None:
     folder.write("data", "two")
     folder.fail("data")
     folder.write("data", "tw", 4)
     folder.sync("data")
     assert 1 == folder.log.lose()
-    assert {"data": "one "} == folder.content
+    assert {"data": "one tw"} == folder.content
+    folder.write("data", "o three")
+    folder.fail("data")
+    for offset, text in ((6, "o "), (11, "ee four")):
+        folder.write("data", text, offset)
+        folder.sync("data")
+    assert 1 == folder.log.lose()
+    assert {"data": "one two \0\0\0ee four"} == folder.content
+
+
+def test_a_part_that_failed_is_whole_once_all_of_it_is_written_again_by_and_by(
+    folder: Folder,
+) -> None:
+    folder.write("data", "two three")
+    folder.fail("data")
+    for offset, text in ((4, "TWO"), (7, " TH"), (10, "REE four")):
+        folder.write("data", text, offset)
+        folder.sync("data")
+    assert 0 == folder.log.lose()
+    assert {"data": "one TWO THREE four"} == folder.content
+
+
+def test_a_part_that_failed_and_was_cut_off_is_forgotten(folder: Folder) -> None:
+    """So a data file is cut before the transactions of another node follow."""
+    folder.write("data", "two three")
+    folder.fail("data")
+    folder.cut("data", 4)
+    folder.sync("data")
+    folder.write("data", "2")
+    folder.sync("data")
+    folder.write("data", " 3")
+    folder.sync("data")
+    assert 0 == folder.log.lose()
+    assert {"data": "one 2 3"} == folder.content
+
+
+def test_a_part_that_failed_is_whole_when_the_kernel_has_written_it_again(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.fail("data")
+    folder.write("data", "TWO", 4)
+    folder.now += AGE_SECONDS + 1
+    assert 0 == folder.log.lose()
+    assert {"data": "one TWO"} == folder.content
 
 
 def test_only_a_synchronisation_of_what_has_changed_writes_something(folder: Folder) -> None:
@@ -221,3 +265,47 @@ def test_only_a_synchronisation_of_what_has_changed_writes_something(folder: Fol
     folder.now += AGE_SECONDS + 1
     folder.write("three", "more")
     assert not writes("one"), "the kernel has written it"
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 12), st.text("abc", min_size=1, max_size=5)),
+        st.tuples(st.just("cut"), st.integers(0, 12), st.just("")),
+        st.tuples(st.sampled_from(["sync", "fail"]), st.just(0), st.just("")),
+    ),
+    max_size=14,
+)
+
+
+@given(STEPS)
+def test_what_was_synchronised_is_kept_whatever_failed_before(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, str]]
+) -> None:
+    folder = Folder(tmp_path_factory.mktemp("any"))
+    folder.write("data", "one ")
+    folder.sync("data")
+    path = folder.path / "data"
+    on_disk = dict(enumerate("one "))
+    dirty: dict[int, str] = {}
+    shortest = 4  # since the last synchronisation
+    for step, number, text in steps:
+        size = path.stat().st_size
+        match step:
+            case "write":
+                offset = min(number, size)
+                folder.write("data", text, offset)
+                dirty |= dict(enumerate(text, offset))
+            case "cut":
+                folder.cut("data", min(number, size))
+                shortest = min(shortest, number, size)
+                dirty = {at: each for at, each in dirty.items() if at < number}
+            case "fail":
+                folder.fail("data")
+                dirty = {}
+            case "sync":
+                folder.sync("data")
+                on_disk = {at: each for at, each in on_disk.items() if at < shortest} | dirty
+                dirty, shortest = {}, path.stat().st_size
+    folder.log.lose()
+    content = path.read_text()
+    assert on_disk == {at: content[at] for at in on_disk if at < len(content)}

@@ -9,8 +9,9 @@ latest first.  A change is noted no more
 - when it is as old as `AGE_SECONDS`: the kernel writes back what is old.
 
 After a synchronisation that failed, Linux considers the content clean although it is not on the
-disk, and a later one succeeds.  So such changes stay noted until the same part of the file is
-written again and synchronised.  If the file has grown since, they leave zeros.
+disk, and a later one succeeds.  So such changes stay noted until all of the same part of the file
+is written again and synchronised, at once or by and by, or cut off.  What remains leaves zeros, or
+is missing at the end of the file.
 
 Not thread-safe.
 """
@@ -23,11 +24,16 @@ import itertools
 import os
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 AGE_SECONDS = 30.0
 """As dirty_expire_centisecs of Linux has it."""
+
+
+Part = tuple[int, int]
+"""Offsets of the beginning and the end of a part of a file."""
+ALL_AFTER = 1 << 62
 
 
 @dataclasses.dataclass
@@ -35,19 +41,20 @@ class _Change:
     """Something to undo.
 
     Attributes:
-        undo: called with ``failed``.
+        undo: called with ``lost``.
         settle: called when it is noted no more.
         file: the number of the file whose content changed; 0 for a change of names.
-        part: offsets of the beginning and the end of what was written; empty for other changes.
-        failed: True if a synchronisation of it has failed.
+        covers: what is as this change made it once this is on the disk: what was written, or all
+            after the end of a file that was cut.
+        lost: the parts that a failed synchronisation has not written; None without one.
     """
 
     at: float
-    undo: Callable[[bool], None]
+    undo: Callable[[Sequence[Part] | None], None]
     settle: Callable[[], None]
     file: int = 0
-    part: tuple[int, int] = (0, 0)
-    failed: bool = False
+    covers: Part = (0, 0)
+    lost: list[Part] | None = None
 
 
 def _nothing() -> None:
@@ -69,6 +76,7 @@ class Unsynced:
         # changes before it synchronises any.
         self._changes: OrderedDict[int, _Change] = OrderedDict()
         self._of: defaultdict[int, dict[int, _Change]] = defaultdict(dict)  # by file
+        self._failed: defaultdict[int, dict[int, _Change]] = defaultdict(dict)  # by file
         self._made = 0
         self._descriptors: dict[int, tuple[int, int]] = {}
         self._kept = 0
@@ -88,25 +96,28 @@ class Unsynced:
     def truncates(self, descriptor: int, length: int) -> None:
         """Note that an open file is about to get another length."""
         status = os.fstat(descriptor)
-        self._note_content(descriptor, status.st_ino, length, status.st_size - length, (0, 0))
+        removed = status.st_size - length
+        self._note_content(descriptor, status.st_ino, length, removed, (length, ALL_AFTER))
 
     def _note_content(
-        self, descriptor: int, number: int, offset: int, length: int, part: tuple[int, int]
+        self, descriptor: int, number: int, offset: int, length: int, covers: Part
     ) -> None:
         size = os.fstat(descriptor).st_size
         before = os.pread(descriptor, max(length, 0), offset)
         kept = self._hold(number, descriptor)
 
-        def undo(failed: bool) -> None:
-            grown = failed and os.fstat(kept).st_size > part[1] > part[0]
-            if grown:  # what follows is on the disk
-                os.pwrite(kept, before.ljust(part[1] - offset, b"\0"), offset)
-            else:
+        def undo(lost: Sequence[Part] | None) -> None:
+            if lost is None:
                 os.ftruncate(kept, size)
                 os.pwrite(kept, before, offset)
+            else:
+                _lose(kept, size, before.ljust(covers[1] - covers[0], b"\0"), offset, lost)
             self._release(number)
 
-        self._note(_Change(self._clock(), undo, lambda: self._release(number), number, part))
+        def settle() -> None:
+            self._release(number)
+
+        self._note(_Change(self._clock(), undo, settle, number, covers))
 
     def _hold(self, number: int, descriptor: int) -> int:
         """Return a descriptor of a file that stays open; all changes of the file share it."""
@@ -126,7 +137,7 @@ class Unsynced:
     def made(self, path: Path) -> None:
         """Note that a file or a folder was made."""
 
-        def undo(_failed: bool) -> None:
+        def undo(_lost: Sequence[Part] | None) -> None:
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
         self._note(_Change(self._clock(), undo, _nothing))
@@ -136,7 +147,7 @@ class Unsynced:
         status = path.stat()
         path.rmdir()
 
-        def undo(_failed: bool) -> None:
+        def undo(_lost: Sequence[Part] | None) -> None:
             path.mkdir()
             os.chown(path, status.st_uid, status.st_gid)
             path.chmod(status.st_mode)
@@ -147,7 +158,7 @@ class Unsynced:
         """Remove a file."""
         kept = self._aside(path)
 
-        def undo(_failed: bool) -> None:
+        def undo(_lost: Sequence[Part] | None) -> None:
             kept.rename(path)
 
         self._note(_Change(self._clock(), undo, kept.unlink))
@@ -159,7 +170,7 @@ class Unsynced:
             replaced = self._aside(new)
         old.rename(new)
 
-        def undo(_failed: bool) -> None:
+        def undo(_lost: Sequence[Part] | None) -> None:
             new.rename(old)
             if replaced is not None:
                 replaced.rename(new)
@@ -196,25 +207,21 @@ class Unsynced:
         """
         if not self.has(number):
             return
-        content = self._of.get(number, {}) if number else {}
-        written: list[tuple[int, int]] = []
-        for each in reversed(content.values()):
-            if each.failed:
-                each.failed = not _covers(written, each.part)
-            else:
-                written.append(each.part)
-        self._settle([*content.items(), *self._of.get(0, {}).items()])
+        self._settle([item for each in {number, 0} for item in self._of.get(each, {}).items()])
 
     def sync_failed(self, number: int) -> None:
         """Note that the changes of a file's content can't get to the disk any more.
 
-        Those of names stay in the journal, which is written with the next synchronisation.
+        Those of names, and of a file's length, stay in the journal, which is written with the next
+        synchronisation.
 
         Args:
             number: as of ``synced``.
         """
-        for each in self._of.get(number, {}).values() if number else ():
-            each.failed = True
+        for key, each in self._of.get(number, {}).items():
+            if number and each.covers[1] != ALL_AFTER and each.lost is None:
+                each.lost = [each.covers]
+                self._failed[number][key] = each
 
     def _expire(self) -> None:
         oldest = self._clock() - AGE_SECONDS
@@ -223,14 +230,24 @@ class Unsynced:
         )
 
     def _settle(self, changes: Iterable[tuple[int, _Change]]) -> None:
-        """Forget changes, except those whose synchronisation has failed."""
+        """Forget changes that are on the disk, and what they have replaced of earlier ones."""
         for number, each in changes:
-            if not each.failed:
-                each.settle()
-                del self._changes[number]
-                del self._of[each.file][number]
-                if not self._of[each.file]:
-                    del self._of[each.file]
+            if each.lost is not None:
+                continue
+            self._forget(number, each)
+            for earlier, failed in list(self._failed.get(each.file, {}).items()):
+                if earlier < number and failed.lost is not None:
+                    failed.lost = _without(failed.lost, each.covers)
+                    if not failed.lost:
+                        self._forget(earlier, failed)
+
+    def _forget(self, number: int, change: _Change) -> None:
+        change.settle()
+        del self._changes[number]
+        for found in (self._of, self._failed):
+            found[change.file].pop(number, None)
+            if not found[change.file]:
+                del found[change.file]
 
     def lose(self) -> int:
         """Undo all that is not on the disk; return how many changes that were."""
@@ -239,16 +256,37 @@ class Unsynced:
         for each in reversed(self._changes.values()):
             # A name may depend on one whose change is on the disk.
             with contextlib.suppress(FileNotFoundError, FileExistsError):
-                each.undo(each.failed)
+                each.undo(each.lost)
         self._changes.clear()
         self._of.clear()
+        self._failed.clear()
         return count
 
 
-def _covers(parts: list[tuple[int, int]], wanted: tuple[int, int]) -> bool:
-    """Return True if parts of a file together contain another one, which is not empty."""
-    reached, end = wanted
-    for first, last in sorted(parts):
-        if first <= reached:
-            reached = max(reached, last)
-    return wanted[0] < end <= reached
+def _lose(kept: int, size: int, before: bytes, offset: int, lost: Sequence[Part]) -> None:
+    """Undo parts of what was written to an open file.
+
+    Args:
+        size: of the file, before.
+        before: what was there, beginning at the offset.
+        lost: in their order, not empty.
+    """
+    now = os.fstat(kept).st_size
+    for first, end in lost:
+        last = min(end, now)
+        if first < last:
+            os.pwrite(kept, before[first - offset : last - offset], first)
+    first, end = lost[-1]
+    if end >= now:  # nothing that follows is on the disk
+        os.ftruncate(kept, max(size, first))
+
+
+def _without(parts: Sequence[Part], covered: Part) -> list[Part]:
+    """Return what remains of parts of a file without another one."""
+    first, end = covered
+    return [
+        (begin, until)
+        for part in parts
+        for begin, until in ((part[0], min(part[1], first)), (max(part[0], end), part[1]))
+        if begin < until
+    ]
