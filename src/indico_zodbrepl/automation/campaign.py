@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -26,6 +27,8 @@ from indico_zodbrepl.probing.race import Race
 
 FOLLOW_SECONDS = 1.0
 """For the first order to the followers; the operation repeats it."""
+GAVE_AWAY, NOT_RENEWED = "gave its role away", "has not renewed its lease"
+"""After the name of the former leader, in the reason of a take-over."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,9 +234,9 @@ class Campaign:
         """Write the key; raise OperatorError if somebody else did."""
         cluster, former = self._cluster, self._stored.record
         gone = (
-            f"node {former.node} gave its role away: {former.why}"
+            f"node {former.node} {GAVE_AWAY}: {former.why}"
             if former.released
-            else f"node {former.node} has not renewed its lease for {self._unchanged:.1f} s"
+            else f"node {former.node} {NOT_RENEWED} for {self._unchanged:.1f} s"
         )
         wanted = Leader(
             own,
@@ -335,6 +338,11 @@ def _follow(
         yield ("node", name), True
     except OperatorError as error:
         say(f"node {name} does not follow yet: {error.notice}: {error.detail}")
+
+
+def tells_of_take_over(why: str) -> bool:
+    """Return True if a reason, of the leader key or of an epoch, is that of a take-over."""
+    return re.match(rf"node \S+ ({GAVE_AWAY}|{NOT_RENEWED})", why) is not None
 
 
 def following(present: NodeState, leader: str, epoch: int, relays: Collection[str]) -> NodeState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indico_zodbrepl.automation.campaign import Evidence, following
+from indico_zodbrepl.automation.campaign import Evidence, following, tells_of_take_over
 from indico_zodbrepl.automation.candidates import why_unfit
 from indico_zodbrepl.automation.log import say
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
@@ -64,9 +64,8 @@ def is_missing(cluster: Cluster, record: Leader) -> bool:
     ]
     if any(each.actor != ACTOR or not each.outcome.is_open for each in begun):
         return False
-    return bool(begun) or any(
-        why.startswith("node ") for why in (record.why, *_recorded(cluster, record.epoch))
-    )
+    reasons = (record.why, *_recorded(cluster, record.epoch))
+    return bool(begun) or any(map(tells_of_take_over, reasons))
 
 
 def _recorded(cluster: Cluster, epoch: int) -> Iterator[str]:

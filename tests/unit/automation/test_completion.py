@@ -83,6 +83,13 @@ def test_one_that_was_killed_before_its_operation_began_is_known_by_the_epochs_r
     assert completion.is_missing(cluster, RESUMED)
 
 
+@pytest.mark.parametrize("reason", ["node a needs a new disk", "node a has been repaired"])
+def test_an_operators_switchover_is_none_whatever_its_reason(tmp_path: Path, reason: str) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    epochs.raise_everywhere(cluster, 2, "b", reason)
+    assert not completion.is_missing(cluster, RESUMED)
+
+
 def test_an_operators_failover_is_left_to_the_operator(tmp_path: Path) -> None:
     cluster = load(EXAMPLE, tmp_path)
     begin(cluster, "root")

@@ -84,7 +84,7 @@ SPANS = (
     "median of the ratios of the rounds, with their range, or from six rounds on with its 95 % "
     "confidence interval"
 )
-"""What the lines of ratios in figures stand for."""
+"""The meaning of the marks and lines in figures of ratios, for their captions."""
 
 
 def between(found: Ratio) -> str:
