@@ -7,7 +7,9 @@ from pathlib import Path
 
 from figure_tables import Figures, load, save, show
 from rich.console import Console
-from rounds import Disturbance, Spread, spread, time_left
+from rounds import Disturbance, time_left
+
+from indico_zodbrepl.bench.summary import Spread, spread
 
 
 def measured() -> Figures:

@@ -12,7 +12,9 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Column, Table
-from rounds import Disturbance, spread
+from rounds import Disturbance
+
+from indico_zodbrepl.bench.summary import Spread, spread
 
 
 @dataclasses.dataclass
@@ -63,7 +65,7 @@ def costs(figures: Figures, names: Iterable[str]) -> Table:
         table.add_row(
             what,
             name.removeprefix("relstorage-"),
-            str(spread(each.gap for each in found)),
+            shown(spread(each.gap for each in found)),
             str(len(found)),
             *(
                 str(sum(getattr(each, key) for each in found))
@@ -71,6 +73,15 @@ def costs(figures: Figures, names: Iterable[str]) -> Table:
             ),
         )
     return table
+
+
+def shown(found: Spread | None) -> str:
+    """Format as "2.00 (1.50-2.50)"."""
+    if found is None:
+        return "-"
+    values = (found.median, found.least, found.most)
+    middle, low, high = (f"{each:.2f}" if each < 10 else f"{each:.1f}" for each in values)
+    return f"{middle} ({low}-{high})"
 
 
 def save(path: Path, figures: Figures, machine: Mapping[str, Any]) -> None:

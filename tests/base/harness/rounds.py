@@ -1,10 +1,8 @@
-"""What rounds of measuring come to: medians and ranges; pure counting."""
+"""What a disturbance in a round cost, and how long the rounds still take; pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
-from collections.abc import Iterable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,28 +23,6 @@ class Disturbance:
     missing: int
     exported: int
     diverged: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Spread:
-    """The middle of some values, the least and the most of them."""
-
-    median: float
-    least: float
-    most: float
-
-    def __str__(self) -> str:
-        return f"{_short(self.median)} ({_short(self.least)}-{_short(self.most)})"
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
-
-
-def spread(values: Iterable[float]) -> Spread:
-    """Return the middle and the range of one value or more."""
-    found = sorted(values)
-    return Spread(statistics.median(found), found[0], found[-1])
 
 
 def time_left(done: float, total: float, elapsed: float) -> float | None:
