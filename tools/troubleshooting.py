@@ -118,6 +118,7 @@ SUBJECTS = (
         "[cluster.conf](cluster-conf.md), [commands](commands.md)",
         (
             "backends/__init__",
+            "cli/backups",
             "cli/data",
             "cluster/loader",
             "cluster/lookup",
@@ -139,6 +140,7 @@ SUBJECTS = (
             "operations/consensus_steps",
             "operations/facts",
             "operations/failover",
+            "operations/failover_steps",
             "operations/roles",
             "operations/switchover",
             "operations/checks",
@@ -153,6 +155,7 @@ SUBJECTS = (
             "host/replacing",
             "host/sql_export",
             "operations/clone",
+            "operations/clone_facts",
             "operations/consensus_rejoin",
             "operations/native_rejoin",
             "operations/recover",

@@ -11,7 +11,8 @@ from zeo_client import python27
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.host.replacing import part
-from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
+from indico_zodbrepl.operations.clone import plan_clone
+from indico_zodbrepl.operations.clone_facts import CloneFacts
 from indico_zodbrepl.operations.model import Context, Figures, Plan
 
 # A data file with its index.

@@ -20,7 +20,7 @@ from indico_browser import IndicoBrowser
 from indico_load import create_event
 from storage_writer import Writer
 
-from indico_zodbrepl.backends.neo import config, status
+from indico_zodbrepl.backends.neo import config, report
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import secrets, supervisor
 from indico_zodbrepl.host.indico_programs import Indico27
@@ -87,8 +87,8 @@ def status_of(neo: ClusterUnderTest, node: str) -> NodeStatus:
     return next(each for each in look(neo).nodes if each.name == node)
 
 
-def known(neo: ClusterUnderTest) -> status.Known:
-    return status.ask(neo.cluster, time.monotonic() + PATIENCE)
+def known(neo: ClusterUnderTest) -> report.Known:
+    return report.ask(neo.cluster, time.monotonic() + PATIENCE)
 
 
 def wait_until_whole(neo: ClusterUnderTest) -> None:

@@ -16,6 +16,7 @@ from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.words import HIDDEN, listed, visible
 from indico_zodbrepl.operations.outages import span
 from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.times import iso
 
 SIGN_WORDS = {
     Sign.GOOD: lazy_gettext("no problem"),
@@ -123,11 +124,6 @@ def tick(seconds: float) -> Markup:
 def _time(seconds: float, form: str) -> Markup:
     at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return Markup('<time datetime="{}">{}</time>').format(iso(seconds), at.strftime(form))
-
-
-def iso(seconds: float) -> str:
-    """Return a time in ISO 8601, to the second, for scripts."""
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def stamp(text: str) -> str:

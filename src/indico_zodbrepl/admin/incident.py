@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from flask_babel import gettext as _
 from flask_babel import ngettext
 
-from indico_zodbrepl.admin.filters import clip, iso, sentence
+from indico_zodbrepl.admin.filters import clip, sentence
 from indico_zodbrepl.admin.journal_view import name_of
 from indico_zodbrepl.host.log_files import DECISIONS
 from indico_zodbrepl.host.logs_interface import LogLine
@@ -23,6 +23,7 @@ from indico_zodbrepl.operations.losses import Loss
 from indico_zodbrepl.operations.operation import Operation, Progress
 from indico_zodbrepl.operations.outages import OUTAGE, Outage, by_operation, of_entry, span
 from indico_zodbrepl.operations.takeover import ACTOR
+from indico_zodbrepl.probing.times import iso
 
 HOUR = 3600.0
 MARGIN = 300.0

@@ -13,7 +13,7 @@ from indico_zodbrepl.admin.incident import Incident, IncidentEntry, IncidentKind
 from indico_zodbrepl.admin.journal_view import name_of
 from indico_zodbrepl.monitor.words import visible
 from indico_zodbrepl.operations.losses import Loss
-from indico_zodbrepl.operations.outages import moment
+from indico_zodbrepl.probing.times import moment
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 """Characters of Markdown and HTML; each may have a backslash before it."""

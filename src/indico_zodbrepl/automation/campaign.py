@@ -23,6 +23,7 @@ from indico_zodbrepl.host.candidacy import Candidacy
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.promise import OFF
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.race import Race
 
 FOLLOW_SECONDS = 1.0
@@ -243,7 +244,7 @@ class Campaign:
             cluster.here or "",
             epoch,
             1,
-            since=epochs.now(),
+            since=times.now(),
             why=f"{gone}; {judgement.why}",
         )
         sent = now()
@@ -270,7 +271,7 @@ class Campaign:
         wanted = promises.first_record(epoch, cluster.synchronous, found, members)
         if not wanted.count and self._sync is None:
             return
-        actual = dataclasses.replace(wanted, since=epochs.now())
+        actual = dataclasses.replace(wanted, since=times.now())
         record = promises.next_record(self._sync, actual, OFF)
         self._store.put(self._store.keys.sync, record, limit)
 

@@ -34,6 +34,7 @@ from indico_zodbrepl.host.interface import prepare
 from indico_zodbrepl.host.leader_file import announce
 from indico_zodbrepl.host.remote.etcd_lock import patience
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
+from indico_zodbrepl.probing import times
 
 RETRY_SECONDS = 0.2
 """Between two attempts while etcd does not answer."""
@@ -205,7 +206,7 @@ class Automation:
             self._cluster.here or "",
             record.epoch,
             1 if stored is None else stored.record.counter + 1,
-            since=epochs.now(),
+            since=times.now(),
             why="the records of the hosts name it the primary",
         )
         sent = now()

@@ -17,11 +17,12 @@ from indico_zodbrepl.automation.view import View
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Member, Store, Sync
-from indico_zodbrepl.host import acknowledging, confirmed_commits, epochs, history, state
+from indico_zodbrepl.host import acknowledging, confirmed_commits, history, state
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.promise import ALONE
 from indico_zodbrepl.host.server_control import ServerRefusedError
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.answers import Acknowledging
 
 ASKING = "asking"
@@ -83,7 +84,7 @@ class Publisher:
         if written == found and now() < at + REPEAT_SECONDS:
             return
         self._written[node.name] = found, now()
-        stamped = dataclasses.replace(found, at=epochs.now())
+        stamped = dataclasses.replace(found, at=times.now())
         self._store.put(self._store.keys.member(node.name), stamped, self._timing.lease / 3)
 
     def _member(self, node: Node) -> Member:
@@ -168,7 +169,7 @@ class Publisher:
         others = [node.name for node in self._cluster.nodes if node != reign.node]
         # The server has read of a node that was added while this program runs.
         members = tuple(dict.fromkeys([*others, *sorted(found.confirming)]))
-        return Sync(reign.epoch, found.count, found.level, members=members, since=epochs.now())
+        return Sync(reign.epoch, found.count, found.level, members=members, since=times.now())
 
 
 def _said(record: Sync) -> str:

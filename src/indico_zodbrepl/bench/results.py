@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import times
 
 FORMAT = 2
 FILE = "results.json"
@@ -163,7 +164,7 @@ def new_folder(cluster: Cluster, name: str) -> Path:
     Raises:
         OperatorError: exit 1, it cannot be created.
     """
-    name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name}"
+    name = f"{times.stamp(time.time())}-{name}"
     for number in range(1, 100):
         folder = Layout(cluster).bench / (name if number == 1 else f"{name}.{number:02}")
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from indico_zodbrepl.cli.app import DRY_RUN, REASON, UNCHANGED, App, pass_app, step_printer
 from indico_zodbrepl.cli.data import FILE
+from indico_zodbrepl.probing import times
 
 if TYPE_CHECKING:
     from indico_zodbrepl.adopt.record import Adoption
@@ -86,7 +86,7 @@ def _plan_lines(cluster: Cluster, found: Survey) -> Iterator[str]:
 
     if found.begun is not None:
         stage = "copied" if found.begun.copied else "migrated" if found.begun.migrated else "begun"
-        yield f"\nContinue the adoption of {_moment(found.begun.began)}, which is {stage}."
+        yield f"\nContinue the adoption of {times.moment(found.begun.began)}, which is {stage}."
     steps = (
         () if found.begun and found.begun.copied else run.conversion_of(cluster, found.file).steps
     )
@@ -102,7 +102,8 @@ def _adopted_lines(cluster: Cluster, done: Adoption) -> Iterator[str]:
     from indico_zodbrepl.convert.planning import is_filled_directly, writable_node
 
     commands = Commands.here(cluster)
-    yield f"Adopted {done.source} at {_moment(done.ended or 0)}: {done.counts}, as in the original."
+    at = times.moment(done.ended or 0)
+    yield f"Adopted {done.source} at {at}: {done.counts}, as in the original."
     yield f"The original was only read; its SHA-256 is {done.digest}"
     yield "\nNext"
     yield f"  {commands.zodbrepl('status')}"
@@ -130,10 +131,6 @@ def _adopted_lines(cluster: Cluster, done: Adoption) -> Iterator[str]:
             f"    {commands.zodbrepl('convert', '--to', 'CLUSTER.conf')} into a cluster of backend "
             f"filestorage, then {DOWNGRADE} DATA.fs NEW.fs"
         )
-
-
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def _echo(lines: Iterator[str]) -> None:

@@ -18,12 +18,12 @@ from indico_zodbrepl.operations.messages import (
     gap_text,
     headline,
     lost_text,
-    seconds_text,
 )
 from indico_zodbrepl.operations.model import Finding, Plan, Step, Verdict
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.outages import OUTAGE, Outage, by_operation
 from indico_zodbrepl.operations.pack import REMOVED
+from indico_zodbrepl.probing import times
 
 Lines = Iterable[str]
 
@@ -221,7 +221,7 @@ def print_journal(entries: Sequence[Operation]) -> None:
         table.add_column(column, overflow="fold")
     for entry in entries:
         table.add_row(
-            seconds_text(entry.began),
+            times.moment(entry.began).removesuffix(" UTC"),
             f"{entry.plan.operation} {entry.plan.target}",
             entry.actor,
             entry.outcome,
@@ -249,8 +249,8 @@ def entry_lines(entry: Operation, outage: Outage | None = None) -> Iterator[str]
     yield from heading(entry.plan)
     yield f"  id       {entry.identifier}"
     yield f"  by       {entry.actor}"
-    yield f"  started  {seconds_text(entry.began)} UTC"
-    yield f"  ended    {seconds_text(entry.ended)} UTC"
+    yield f"  started  {times.moment(entry.began)}"
+    yield f"  ended    {'not yet' if entry.ended is None else times.moment(entry.ended)}"
     yield f"  outcome  {entry.outcome}" + (f": {entry.remark}" if entry.remark else "")
     if outage is not None:
         yield from _folded(f"  users could not save: {outage.text}", "    ")

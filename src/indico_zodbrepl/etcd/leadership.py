@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader, Stored, Written
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.waiting import wait_until
 
 CALL_SECONDS = 2.0
@@ -57,7 +58,7 @@ def claim(cluster: Cluster, node: str, new_epoch: int, why: str) -> Claim:
     found = _stored(cluster)
     host = str(cluster.node(node).on)
     since, known = (
-        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        times.now(),
         found.record if found is not None else None,
     )
     if known is not None and known.epoch >= new_epoch:

@@ -20,12 +20,12 @@ from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Sync
 from indico_zodbrepl.host import kept_promises
 from indico_zodbrepl.host.engine_control import control_of
-from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.interface import DryRun, host_of
 from indico_zodbrepl.host.locking import take
 from indico_zodbrepl.host.promise import ALONE, OFF, Promise
 from indico_zodbrepl.host.server_control import ServerStatus
 from indico_zodbrepl.probing.answers import Acknowledging
+from indico_zodbrepl.probing.times import now
 from indico_zodbrepl.probing.waiting import wait_until
 
 LOCK_SECONDS = 10.0

@@ -22,51 +22,19 @@ from typing import Any
 
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.backends.acknowledging import CommitsLook, next_state
-from indico_zodbrepl.cluster import Cluster, Node, load
+from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import promise
 from indico_zodbrepl.host import state as node_state
+from indico_zodbrepl.host.commit_orders import order, order_file, read, state_file
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.probing.answers import AckState
 from indico_zodbrepl.probing.waiting import wait_until
 
 INTERVAL = 0.3
 ANSWER_SECONDS = 3.0
-
-
-def state_file(node: Node) -> Path:
-    """Return the record of the promise, in the format of ZRS's."""
-    return node.data_directory / "synchronous.json"
-
-
-def order_file(node: Node) -> Path:
-    """Return the file of the orders for a running server."""
-    return node.data_directory / "synchronous-orders.json"
-
-
-def read(path: Path) -> Mapping[str, Any]:
-    """Return the content of one of these files; empty if there is none that is usable."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def order(node: Node, **changes: object) -> None:
-    """Add orders: ``go_alone`` true, or count, level, timeout and alone with a number.
-
-    The number is ``obeyed`` in the record once the server keeps them.  Raises OSError.
-    """
-    path = order_file(node)
-    write_atomically(path, json.dumps({**read(path), **changes}))
-
-
-def forget(node: Node) -> None:
-    """Forget the orders: the server starts.  Raises OSError."""
-    order_file(node).unlink(missing_ok=True)
 
 
 def wanted_of(configured: Synchronous, orders: Mapping[str, Any]) -> Synchronous:

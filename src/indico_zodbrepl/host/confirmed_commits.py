@@ -29,9 +29,10 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import data_end, epochs
+from indico_zodbrepl.host import data_end
 from indico_zodbrepl.host.locking import alone_in
 from indico_zodbrepl.probing import tid as tids
+from indico_zodbrepl.probing import times
 
 START_SECONDS = 10.0
 """To read the end of a file that a crash left, also while a whole host starts."""
@@ -177,7 +178,7 @@ def _write(cluster: Cluster, node: Node, last_tid: int | None, why: str) -> None
         "node": node.name,
         "tid": None if last_tid is None else f"{last_tid:016x}",
         "why": why,
-        "at": epochs.now(),
+        "at": times.now(),
         "identifier": secrets.token_hex(8),
     }
     write_atomically(path, json.dumps(values, indent=2) + "\n")

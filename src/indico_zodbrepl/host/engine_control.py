@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.host import commit_keeper, fencing, guarded, state
+from indico_zodbrepl.host import commit_orders, fencing, guarded, state
 from indico_zodbrepl.host.server_control import (
     ANSWER_SECONDS,
     NoServerError,
@@ -47,7 +47,7 @@ class DatabaseControl(ServerControl):
     """A client of a PostgreSQL or MariaDB server and of its guard.
 
     The guard takes leases and answers about them (see ``lease_guard``); other orders are SQL.
-    Orders about acknowledged commits go to the server's companion (see ``commit_keeper``), which
+    Orders about acknowledged commits go to the server's companion (see ``commit_orders``), which
     obeys a moment later.  ``last_tid`` of a status is 0, after ``detach`` it is the position that
     was received.
     """
@@ -136,9 +136,9 @@ class DatabaseControl(ServerControl):
 
         def is_obeyed() -> bool:
             # The companion changes the file too, and may have overwritten the order.
-            if commit_keeper.read(commit_keeper.order_file(self._node)).get("number") != number:
+            if commit_orders.read(commit_orders.order_file(self._node)).get("number") != number:
                 self._order(**given, number=number)
-            record = commit_keeper.read(commit_keeper.state_file(self._node))
+            record = commit_orders.read(commit_orders.state_file(self._node))
             return record.get("obeyed") == number
 
         if not wait_until(is_obeyed, time.monotonic() + OBEY_SECONDS):
@@ -154,7 +154,7 @@ class DatabaseControl(ServerControl):
 
     def _order(self, **changes: object) -> None:
         try:
-            commit_keeper.order(self._node, **changes)
+            commit_orders.order(self._node, **changes)
         except OSError as error:
             raise ServerRefusedError(
                 f"the orders for node {self._node.name} can't be written",
@@ -164,7 +164,7 @@ class DatabaseControl(ServerControl):
 
     def _complete(self, found: ServerStatus) -> ServerStatus:
         """Add the state of acknowledged commits that the companion has recorded."""
-        record = commit_keeper.read(commit_keeper.state_file(self._node))
+        record = commit_orders.read(commit_orders.state_file(self._node))
         # A record of an earlier epoch says nothing of this one.
         if found.role != "primary" or record.get("epoch") != found.epoch:
             return found

@@ -24,6 +24,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.host.locking import alone_in
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.race import Race
 
 FORMAT = formats.EPOCH.known
@@ -68,13 +69,8 @@ class Raised:
     failed: Mapping[str, str]
 
 
-def now() -> str:
-    """Return the time in the format of records, states and histories: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def seconds(at: str) -> float | None:
-    """Return a time of ``now`` as seconds since 1970; None if it is invalid."""
+    """Return a time of ``times.now`` as seconds since 1970; None if it is invalid."""
     try:
         return datetime.datetime.fromisoformat(at).timestamp()
     except ValueError:
@@ -277,7 +273,7 @@ def replace_damaged(cluster: Cluster, path: Path) -> tuple[Path, EpochRecord] | 
 
 def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) -> Raised:
     """Raise every reachable record; never raises OperatorError itself."""
-    record = EpochRecord(cluster.name, epoch, primary, now(), reason)
+    record = EpochRecord(cluster.name, epoch, primary, times.now(), reason)
     race, host = Race(), host_of(cluster)
     for keeper in keepers(cluster):
         race.start(keeper, partial(_asked, keeper, partial(host.raise_record, keeper, record)))

@@ -19,13 +19,13 @@ from indico_zodbrepl.host import (
     completeness,
     confirmed_commits,
     datafs,
-    epochs,
     history,
     peers,
 )
 from indico_zodbrepl.host.datafs_answers import Comparison, Relation, describe
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.probing import times
 
 NO_DATA = "it holds no transaction"
 
@@ -240,7 +240,7 @@ def _against_primary(
 def _remember(node: Node, known: Lineage, new: Lineage) -> None:
     """Write a changed history; an unchanged one is not written, so a full disk blocks no start."""
     if dataclasses.replace(new, at=known.at) != known or not known.at:
-        history.write(node, dataclasses.replace(new, at=epochs.now()))
+        history.write(node, dataclasses.replace(new, at=times.now()))
 
 
 def _why_not_comparable(cluster: Cluster, upstream: Node) -> str:

@@ -18,6 +18,7 @@ from indico_zodbrepl.host.interface import START_SECONDS, DryRun, Tell, ignore
 from indico_zodbrepl.host.reports import Report
 from indico_zodbrepl.host.starts import start_node
 from indico_zodbrepl.host.state import LostUpstreamError
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 2.0
@@ -64,7 +65,7 @@ def force_start(
     seen, _reports = check(cluster, node, own)
     epoch = seen + 1
     claim = NodeState(
-        cluster.name, name, Role.PRIMARY, None, epoch, Forced(actor, reason, epochs.now())
+        cluster.name, name, Role.PRIMARY, None, epoch, Forced(actor, reason, times.now())
     )
     if cluster.automatic:
         leadership.claim(cluster, name, epoch, f"forced by {actor}: {reason}")

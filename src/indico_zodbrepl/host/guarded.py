@@ -10,8 +10,12 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import commit_keeper, lease_guard
+from indico_zodbrepl.host import commit_orders
 from indico_zodbrepl.probing.process_state import children_of
+
+# Programs; status imports this module, and not them.
+GUARD = f"{__package__}.lease_guard"
+KEEPER = f"{__package__}.commit_keeper"
 
 
 def needs_guard(cluster: Cluster, name: str) -> bool:
@@ -33,15 +37,15 @@ def command_of(
     if cluster.automatic and present.role is Role.PRIMARY:
         options.append("--leased")
     if cluster.synchronous.count:
-        commit_keeper.forget(cluster.node(present.node))
+        commit_orders.forget(cluster.node(present.node))
         keeper = [
-            *_module(commit_keeper.__name__),
+            *_module(KEEPER),
             str(cluster.source),
             str(installation.home),
             present.node,
         ]
         options += ["--companion", json.dumps(keeper)]
-    return (*_module(lease_guard.__name__), *options, "--", *server)
+    return (*_module(GUARD), *options, "--", *server)
 
 
 def server_of(pid: int) -> int:
@@ -54,7 +58,7 @@ def server_of(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return pid
     children = children_of(pid)
-    guards = lease_guard.__name__.encode() in command.split(b"\0")
+    guards = GUARD.encode() in command.split(b"\0")
     return children[0] if guards and children else pid
 
 
@@ -64,7 +68,7 @@ def has_companion(pid: int | None) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return {lease_guard.__name__.encode(), b"--companion"} <= set(command)
+    return {GUARD.encode(), b"--companion"} <= set(command)
 
 
 def _module(name: str) -> list[str]:

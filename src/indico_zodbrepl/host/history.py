@@ -15,8 +15,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.locking import alone_in
+from indico_zodbrepl.probing import times
 
 FORMAT = formats.HISTORY.known
 KEYS: dict[str, tuple[type, ...]] = {
@@ -131,7 +131,7 @@ def _write(node: Node, lineage: Lineage) -> None:
 def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:
     """Set a node's condition; the verified part stays.  Raises OperatorError."""
     before = read(node) or nothing(epoch, was_writable=True)
-    write(node, dataclasses.replace(before, condition=condition, detail=detail, at=epochs.now()))
+    write(node, dataclasses.replace(before, condition=condition, detail=detail, at=times.now()))
 
 
 def enter_primary(cluster: Cluster, state: NodeState) -> None:
@@ -148,7 +148,7 @@ def enter_primary(cluster: Cluster, state: NodeState) -> None:
         before, epoch=state.epoch, was_writable=True, condition=Condition.OK, detail=""
     )
     if entered != before or not lineage_file(node).exists():
-        write(node, dataclasses.replace(entered, at=epochs.now()))
+        write(node, dataclasses.replace(entered, at=times.now()))
 
 
 def refuse_unfit(cluster: Cluster, state: NodeState) -> None:

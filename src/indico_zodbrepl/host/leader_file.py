@@ -14,7 +14,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, formats
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.etcd.keys import Leader
-from indico_zodbrepl.host import epochs
+from indico_zodbrepl.probing import times
 
 
 def announce_leader(cluster: Cluster, node: Node, epoch: int) -> None:
@@ -41,7 +41,7 @@ def announce_leader(cluster: Cluster, node: Node, epoch: int) -> None:
         "epoch": epoch,
         "node": node.name,
         "address": str(node.storage_address),
-        "at": epochs.now(),
+        "at": times.now(),
     }
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:

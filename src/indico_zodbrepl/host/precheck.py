@@ -13,6 +13,7 @@ from indico_zodbrepl.host import completeness, epochs, following, history, peers
 from indico_zodbrepl.host.epochs import EpochRecord, Raised
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.reports import Decision, Report
+from indico_zodbrepl.probing import times
 
 
 def admit_primary(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
@@ -120,7 +121,7 @@ def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord |
     if _was_verified(cluster, primaries[0]) and _has_lost_data(cluster, primaries[0]):
         return None
     return EpochRecord(
-        cluster.name, epoch, primaries[0], epochs.now(), "the cluster's first records"
+        cluster.name, epoch, primaries[0], times.now(), "the cluster's first records"
     )
 
 

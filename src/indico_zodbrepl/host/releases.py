@@ -23,9 +23,10 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, stages
+from indico_zodbrepl.host import stages
 from indico_zodbrepl.host.interface import answer_deadline
 from indico_zodbrepl.host.supervisor import program_states
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.answers import FIRST_RELEASE, Replication
 from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.race import all_at_once
@@ -54,7 +55,7 @@ class Running:
 def record(cluster: Cluster) -> None:
     """Record that this release runs ``up``.  Raises OperatorError."""
     path = Layout(cluster).release
-    values = {"format": formats.RELEASE.known, "release": __version__, "at": epochs.now()}
+    values = {"format": formats.RELEASE.known, "release": __version__, "at": times.now()}
     if last(cluster) == __version__:
         return
     try:

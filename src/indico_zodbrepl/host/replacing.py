@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import confirmed_commits, datafs, node_files
 from indico_zodbrepl.host.datafs_answers import Copy, Progress
+from indico_zodbrepl.probing import times
 
 PART, FORMER_PART = "clone", "seed"
 """Folder in a node's data directory where a copy grows until it is complete; its name in earlier
@@ -47,7 +47,7 @@ def aside(node: Node, why: str, now: float) -> Path:
     disk.
     """
     data = node.data_directory
-    name = f"{data.name}.before-{why}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
+    name = f"{data.name}.before-{why}-{times.stamp(now)}"
     folder = data.parent
     if data.exists() and not (
         folder.stat().st_dev == data.stat().st_dev and os.access(folder, os.W_OK)

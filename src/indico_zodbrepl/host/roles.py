@@ -23,6 +23,7 @@ from indico_zodbrepl.host import (
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import CHANGE_SECONDS, DryRun, Tell, host_of, ignore
 from indico_zodbrepl.host.role_changes import Change, Changed, servers_of
+from indico_zodbrepl.probing import times
 
 LEAD_SECONDS = 5.0
 """For a server that becomes the leader in place."""
@@ -130,7 +131,7 @@ def lead(
     require(cluster, "promote")
     node, servers = node_named(cluster, name), servers_of(cluster)
     present = run.prepare(cluster, node)
-    record = EpochRecord(cluster.name, epoch, name, epochs.now(), reason or "promoted")
+    record = EpochRecord(cluster.name, epoch, name, times.now(), reason or "promoted")
     for path in epochs.paths(cluster).values():
         known = epochs.read(cluster, path)
         _refuse_lower(epoch, max(present.epoch, 0 if known is None else known.epoch))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from indico_zodbrepl.probing import tid as tids
+from indico_zodbrepl.probing import times
 
 BUSY_SECONDS = 30.0
 TOLD = 8
@@ -75,4 +75,4 @@ def time_of(tid: str) -> str:
     at = tids.committed_at(int(tid, 16))
     if at is None:
         return "-"
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    return times.iso(at)

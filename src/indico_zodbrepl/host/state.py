@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
+from indico_zodbrepl.probing import times
 
 FORMAT = formats.STATE.known  # 1, which is still read, has no ``forced``
 KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
@@ -283,8 +284,7 @@ def refuse_unfinished(cluster: Cluster) -> None:
     if found is not None and found.ended is None:
         raise OperatorError(
             "a conversion into this cluster has not ended, so its data are not complete",
-            f"from {found.source}, begun "
-            f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(found.began))} UTC",
+            f"from {found.source}, begun {times.moment(found.began)}",
             f"{found.command} (it goes on where it was)",
             ExitCode.REFUSED,
         )

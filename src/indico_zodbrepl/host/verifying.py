@@ -7,9 +7,10 @@ import dataclasses
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import comparing, epochs, history, node_files
+from indico_zodbrepl.host import comparing, history, node_files
 from indico_zodbrepl.host.datafs_answers import Relation, describe
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.probing import times
 
 SECONDS = 3600.0
 """Seconds for one comparison; the first one of a node, or after an import of files, reads all."""
@@ -72,6 +73,6 @@ def verify(
     else:
         why = describe(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)
-    if not history.replace(node, known, dataclasses.replace(new, at=epochs.now())):
+    if not history.replace(node, known, dataclasses.replace(new, at=times.now())):
         return None
     return Verified(new.verified_tid, why)

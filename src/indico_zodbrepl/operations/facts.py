@@ -27,6 +27,7 @@ from indico_zodbrepl.monitor.promotion import assigned_primary
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.automatic import Automation
 from indico_zodbrepl.operations.evidence import Process
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.process_state import FROZEN
 from indico_zodbrepl.probing.wire import ProbeError
@@ -79,8 +80,7 @@ class Situation:
 
 def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:
     """Return the folder of a recovery export of ``node``, made as ``epoch`` begins without it."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-    return Layout(cluster).lost_tails / f"{node}-{epoch}-{stamp}"
+    return Layout(cluster).lost_tails / f"{node}-{epoch}-{times.stamp(now)}"
 
 
 def look(

@@ -12,11 +12,11 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader, Paused, Stored
-from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import Context, Figures
 from indico_zodbrepl.operations.single import Single
+from indico_zodbrepl.probing.times import now
 
 
 def paused(cluster: Cluster) -> Paused | None:

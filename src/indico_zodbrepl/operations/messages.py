@@ -13,6 +13,7 @@ from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.model import Figures, JsonValue
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
 from indico_zodbrepl.operations.outages import OUTAGE, of_entry
+from indico_zodbrepl.probing import times
 
 OUTCOMES = {
     Outcome.RUNNING: "is not finished",
@@ -74,13 +75,6 @@ FIGURES = {
 LATEST = 1e11  # seconds since 1970 that can be written as a date
 
 
-def seconds_text(moment: float | None) -> str:
-    """Return a moment for a table, in UTC."""
-    if moment is None:
-        return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
-
-
 def gap_text(entry: Operation) -> str:
     """Return the write downtime, or the time until writes worked; ``-`` if not measured."""
     measured = [
@@ -129,7 +123,7 @@ def figure_text(name: str, value: JsonValue) -> str:
 
 def _number_text(name: str, value: float) -> str:
     if name.endswith("_at") and 0 <= value < LATEST:
-        return f"{seconds_text(value)} UTC"
+        return times.moment(value)
     if name == "seconds" or name.endswith("_seconds"):
         return f"{value:.2f} s"
     return f"{value:,} bytes" if name.endswith("bytes") else str(value)

@@ -8,7 +8,6 @@ from typing import ClassVar, Self
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import START_SECONDS
 from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableError
@@ -17,6 +16,7 @@ from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS
 from indico_zodbrepl.operations.exports import names
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.roles import QUICK_SECONDS
+from indico_zodbrepl.probing.times import now
 
 EXPORT_SECONDS = 600.0
 RECOVER_SECONDS = 1200.0

@@ -7,11 +7,11 @@ outage may have no operation, and usually begins before one and ends after it.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterable, Mapping
 
 from indico_zodbrepl.operations.model import JsonValue
 from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.probing import times
 
 OUTAGE = "outage"
 """The kind of the journal's entry."""
@@ -86,11 +86,12 @@ class Outage:
     @property
     def text(self) -> str:
         """Return its length and how it is known, one line."""
-        if self.was_noticed:
+        if self.was_noticed and self.last_save is not None and self.first_save is not None:
             rough = "" if self.exact else "; known to about a second"
+            before, after = times.moment(self.last_save), times.moment(self.first_save)
             return (
-                f"{self.short}, from the last save ({moment(self.last_save)}) to the first one "
-                f"after it ({moment(self.first_save)}){rough}"
+                f"{self.short}, from the last save ({before}) to the first one after it "
+                f"({after}){rough}"
             )
         if self.impossible is None:
             seen = "the monitor did not run all the time"
@@ -101,9 +102,9 @@ class Outage:
         after = (
             "none followed within a minute"
             if self.first_save is None
-            else f"the next one was at {moment(self.first_save)}"
+            else f"the next one was at {times.moment(self.first_save)}"
         )
-        before = f"the last save was at {moment(self.last_save)}, " if self.last_save else ""
+        before = f"the last save was at {times.moment(self.last_save)}, " if self.last_save else ""
         return f"{self.short}: {seen}. No save is known to have waited: {before}{after}"
 
     def figures(self) -> dict[str, JsonValue]:
@@ -169,11 +170,6 @@ def span(seconds: float) -> str:
     if seconds < 600:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def moment(seconds: float | None) -> str:
-    """Return a moment in UTC, to the second."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds or 0.0))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import RUNNING, start_command, start_verb
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, OpenOperation, Snapshot
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.monitor.words import called, set_up
 from indico_zodbrepl.probing import tid
 
@@ -62,15 +62,6 @@ def find_out(commands: Commands) -> Procedure:
             ),
             ProcedureStep("If nothing runs there, start it:", (commands.zodbrepl("up"),)),
         ),
-    )
-
-
-def wait_for(operation: OpenOperation, commands: Commands) -> Procedure:
-    """Return the procedure while an operation runs."""
-    what = f"{operation.operation} {operation.target}".strip()
-    return Procedure(
-        f"Wait until {what} has finished",
-        (ProcedureStep("Follow its steps:", (commands.zodbrepl("journal"),)), look(commands)),
     )
 
 
@@ -391,68 +382,6 @@ def back_by_limit(node: NodeStatus, commands: Commands) -> Procedure:
     """Return the procedure if the backend has no command for it, in the backend's words."""
     return Procedure(
         f"Rejoin node {node.name}", (_by_limit("No command does it", commands), look(commands))
-    )
-
-
-def put_off(operation: OpenOperation, commands: Commands) -> Procedure:
-    """Return the procedure for an operation that needs the primary, which does not serve."""
-    return _abandon(
-        operation,
-        f"It needs the primary, which does not serve, and it blocks what brings the primary back. "
-        f"Close it as it stands; begin the {operation.operation} again later:",
-        "the primary does not serve",
-        commands,
-    )
-
-
-def give_up(operation: OpenOperation, commands: Commands) -> Procedure:
-    """Return the procedure for an operation whose node can't work with its data."""
-    return _abandon(
-        operation,
-        f"The data of node {operation.target} can't be read, so it would fail. Close it as it "
-        "stands:",
-        f"the data of {operation.target} can't be read",
-        commands,
-    )
-
-
-def _abandon(operation: OpenOperation, why: str, reason: str, commands: Commands) -> Procedure:
-    command = commands.zodbrepl
-    return Procedure(
-        f"Abandon the {operation.operation} that was interrupted",
-        (
-            ProcedureStep("Show its steps:", (command("journal", operation.identifier),)),
-            ProcedureStep(why, (command("resume", "--abandon", "--reason", reason),)),
-            look(commands),
-        ),
-    )
-
-
-def finish(operation: OpenOperation, commands: Commands) -> Procedure:
-    """Return the procedure for an interrupted operation."""
-    command = commands.zodbrepl
-    if operation.damaged:
-        return Procedure(
-            f"Move the file of operation {operation.identifier} away",
-            (
-                ProcedureStep(
-                    "The file can't be used. Show what is known of the operation:",
-                    (command("journal", operation.identifier),),
-                ),
-                ProcedureStep(
-                    "Close it as it stands; the file is kept under another name:",
-                    (command("resume", "--abandon", "--reason", "its file was damaged"),),
-                ),
-                look(commands),
-            ),
-        )
-    return Procedure(
-        f"Resume the {operation.operation} that was interrupted",
-        (
-            ProcedureStep("Show its steps:", (command("journal", operation.identifier),)),
-            ProcedureStep("Do the remaining steps:", (command("resume"),)),
-            look(commands),
-        ),
     )
 
 

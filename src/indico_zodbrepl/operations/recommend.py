@@ -21,6 +21,7 @@ from indico_zodbrepl.monitor.promotion import assigned_primary, best_candidate
 from indico_zodbrepl.monitor.rules.facts import RUNNING, reviving
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot, State
 from indico_zodbrepl.operations import by_hand
+from indico_zodbrepl.operations import open_procedures as open_words
 from indico_zodbrepl.operations import procedures as words
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.refusals import Refusals
@@ -88,7 +89,7 @@ class _Recommender:
             return
         for operation in snapshot.operations:
             if operation.at_work:
-                yield Recommendation("", "", words.wait_for(operation, commands))
+                yield Recommendation("", "", open_words.wait_for(operation, commands))
                 return
             yield from self._ending(operation)
         yield from self._fence()
@@ -111,7 +112,7 @@ class _Recommender:
         """End an interrupted operation, after what would make that fail is repaired."""
         commands, snapshot = self._commands, self._snapshot
         if operation.damaged:
-            yield Recommendation("abandon", "", words.finish(operation, commands))
+            yield Recommendation("abandon", "", open_words.finish(operation, commands))
             return
         if self._is_stopped and self._can_start_all:
             yield self._start_all()
@@ -122,12 +123,12 @@ class _Recommender:
         if needs_primary and snapshot.primary is None and backend_of(self._cluster).has_epochs:
             first = next(self._for_writes(), None)
             if first is None or first.operation not in ("failover", "restart") or first.refusal:
-                yield Recommendation("abandon", "", words.put_off(operation, commands))
+                yield Recommendation("abandon", "", open_words.put_off(operation, commands))
         elif target is None or target.name not in self._unable:
             yield from self._supervisor() if needs_primary else ()
-            yield Recommendation("resume", "", words.finish(operation, commands))
+            yield Recommendation("resume", "", open_words.finish(operation, commands))
         else:
-            yield Recommendation("abandon", "", words.give_up(operation, commands))
+            yield Recommendation("abandon", "", open_words.give_up(operation, commands))
 
     @property
     def _unable(self) -> list[str]:

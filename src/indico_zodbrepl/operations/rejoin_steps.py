@@ -8,12 +8,12 @@ from typing import Self
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs_answers import Truncation, describe
-from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.exports import export, names
 from indico_zodbrepl.operations.model import Context, Figures, JsonValue, Step
 from indico_zodbrepl.operations.roles import Start
+from indico_zodbrepl.probing.times import now
 
 INDEXED_PER_SECOND = 2e6
 """Bytes per second that the slowest server reads to build an index; for time limits."""

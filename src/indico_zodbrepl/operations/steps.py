@@ -13,7 +13,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     clone,
     consensus_failover,
     consensus_steps,
-    failover,
+    failover_steps,
     native_rejoin_steps,
     pack,
     rejoin_steps,

@@ -6,13 +6,12 @@ are replaced before they are printed.
 
 from __future__ import annotations
 
-import datetime
 import math
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from indico_zodbrepl.probing import tid, typed_json
+from indico_zodbrepl.probing import tid, times, typed_json
 from indico_zodbrepl.probing.answers import (
     FIRST_RELEASE,
     Acknowledging,
@@ -209,7 +208,7 @@ def read_acknowledging(found: AcknowledgingAnswer | None) -> Acknowledging | Non
 def _moment(value: object) -> str:
     """Return seconds since 1970 as a time in UTC, anything else as text."""
     if isinstance(value, int | float) and 0 <= value < 1 << 33:
-        return f"{datetime.datetime.fromtimestamp(value, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return times.moment(value)
     return clean(str(value))
 
 

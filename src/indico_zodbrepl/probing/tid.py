@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import calendar
 import datetime
-import time
+
+from indico_zodbrepl.probing import times
 
 EMPTY = 0
 CLOCK_SLACK = 5.0
@@ -70,4 +71,4 @@ def clock_lag(tid: int | None, now: float) -> float:
 def moment(tid: int) -> str:
     """Return the commit time, such as ``2026-11-22 19:57:31 UTC``; empty if it has none."""
     at = committed_at(tid)
-    return "" if at is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+    return "" if at is None else times.moment(at)

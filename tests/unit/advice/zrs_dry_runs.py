@@ -17,7 +17,8 @@ from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.operations import rejoin, survey
 from indico_zodbrepl.operations.candidates import choose
-from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
+from indico_zodbrepl.operations.clone import plan_clone
+from indico_zodbrepl.operations.clone_facts import CloneFacts
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.failover import plan_failover

@@ -13,7 +13,7 @@ import pytest
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.backends.interfaces import OPERATIONS
-from indico_zodbrepl.backends.neo import NEO, config, status
+from indico_zodbrepl.backends.neo import NEO, config, report, status
 from indico_zodbrepl.backends.neo import backend as neo_backend
 from indico_zodbrepl.cluster import Cluster, NodeState, load
 from indico_zodbrepl.cluster.installation import Installation
@@ -93,8 +93,8 @@ def says(**changes: object) -> dict[str, object]:
     }
 
 
-def known(**changes: object) -> status.Known:
-    return status.known(json.dumps(says(**changes)).encode(), NOW)
+def known(**changes: object) -> report.Known:
+    return report.known(json.dumps(says(**changes)).encode(), NOW)
 
 
 def answer(cluster: Cluster, name: str, **changes: object) -> ServerAnswer:
@@ -369,13 +369,13 @@ def test_what_the_neo_monitor_leaves_alone_and_what_it_does_not_know_are_critica
 )
 def test_an_answer_that_is_none_of_a_neo_monitor_is_malformed(raw: bytes) -> None:
     with pytest.raises(ProbeError) as raised:
-        status.known(raw, NOW)
+        report.known(raw, NOW)
     assert raised.value.kind is FailureKind.MALFORMED
 
 
 def test_a_neo_monitor_that_has_stopped_looking_counts_as_silent() -> None:
     with pytest.raises(ProbeError) as raised:
-        status.known(json.dumps(says()).encode(), NOW + 16)
+        report.known(json.dumps(says()).encode(), NOW + 16)
     assert raised.value.kind is FailureKind.SILENT
 
 
@@ -386,22 +386,22 @@ def test_characters_that_steer_a_terminal_do_not_come_through() -> None:
 def test_a_neo_monitor_is_asked_by_its_socket_in_limited_time(cluster: Cluster) -> None:
     node = cluster.node("w")
     with pytest.raises(ProbeError) as raised:
-        status.ask(cluster, time.monotonic() + 5)
+        report.ask(cluster, time.monotonic() + 5)
     assert raised.value.kind is FailureKind.UNREACHABLE  # there is no such folder
     node.data_directory.mkdir()
     with pytest.raises(ProbeError) as raised:
-        status.ask(cluster, time.monotonic() + 5)
+        report.ask(cluster, time.monotonic() + 5)
     assert raised.value.kind is FailureKind.REFUSED
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(control_socket(node)))
         listener.listen()
         with pytest.raises(ProbeError) as raised:
-            status.ask(cluster, time.monotonic() + 0.2)
+            report.ask(cluster, time.monotonic() + 0.2)
         assert raised.value.kind is FailureKind.SILENT
         listener.accept()[0].close()
         thread = threading.Thread(target=_answer_once, args=(listener,))
         thread.start()
-        assert status.ask(cluster, time.monotonic() + 60).primary == MASTER
+        assert report.ask(cluster, time.monotonic() + 60).primary == MASTER
         thread.join()
 
 

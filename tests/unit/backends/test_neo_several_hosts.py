@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.backends.neo import config, status
-from indico_zodbrepl.backends.neo.status import Known, Process
+from indico_zodbrepl.backends.neo import config, report, status
+from indico_zodbrepl.backends.neo.report import Known, Process
 from indico_zodbrepl.cluster import Cluster, NodeState, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.probing.wire import ProbeError
@@ -65,7 +65,7 @@ def test_the_neo_monitors_of_other_hosts_are_not_opened(cluster: Cluster) -> Non
     for name in ("w1", "w3"):
         cluster.node(name).data_directory.mkdir()
     with pytest.raises(ProbeError) as caught:
-        status.ask(cluster, 0.0)
+        report.ask(cluster, 0.0)
     assert str(cluster.node("w2").data_directory) in caught.value.detail
 
 

@@ -11,7 +11,7 @@ import pytest
 from indico_zodbrepl.backends.acknowledging import CommitsLook
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
-from indico_zodbrepl.host import commit_keeper
+from indico_zodbrepl.host import commit_keeper, commit_orders
 from indico_zodbrepl.probing.answers import AckState
 
 CONF = Path(__file__).parents[3] / "etc" / "cluster-relstorage-postgresql.conf"
@@ -36,7 +36,7 @@ class Server:
     def state(self, sees: CommitsLook) -> AckState:
         self.sees = sees
         self._keeper.once()
-        return AckState(commit_keeper.read(commit_keeper.state_file(self.node))["state"])
+        return AckState(commit_orders.read(commit_orders.state_file(self.node))["state"])
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
 def test_it_goes_on_alone_after_the_answer_to_its_question(server: Server) -> None:
     assert server.state(WITHOUT) is AckState.ASKING
     assert server.state(WITHOUT) is AckState.ASKING
-    commit_keeper.order(server.node, go_alone=True)
+    commit_orders.order(server.node, go_alone=True)
     assert server.state(WITHOUT) is AckState.ALONE
     looks = [server.state(WITH) for _ in range(3)]
     assert looks == [AckState.ALONE, AckState.ALONE, AckState.SYNCHRONOUS], (
@@ -65,9 +65,9 @@ def test_an_answer_that_comes_after_the_followers_is_none_to_the_next_question(
 ) -> None:
     assert server.state(WITHOUT) is AckState.ASKING
     assert server.state(WITH) is AckState.SYNCHRONOUS
-    commit_keeper.order(server.node, go_alone=True)
+    commit_orders.order(server.node, go_alone=True)
     assert server.state(WITH) is AckState.SYNCHRONOUS
     assert server.state(WITHOUT) is AckState.ASKING
     assert server.state(WITHOUT) is AckState.ASKING
-    commit_keeper.order(server.node, go_alone=True)
+    commit_orders.order(server.node, go_alone=True)
     assert server.state(WITHOUT) is AckState.ALONE

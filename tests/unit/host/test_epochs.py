@@ -15,6 +15,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.precheck import is_superseded
+from indico_zodbrepl.probing import times
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 GOOD = {
@@ -35,7 +36,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def record(epoch: int, primary: str) -> EpochRecord:
-    return EpochRecord("demo", epoch, primary, epochs.now(), "test")
+    return EpochRecord("demo", epoch, primary, times.now(), "test")
 
 
 def test_the_record_has_the_documented_form(cluster: Cluster) -> None:

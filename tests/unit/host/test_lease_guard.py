@@ -24,7 +24,14 @@ from indico_zodbrepl.backends.mariadb import server as mariadb
 from indico_zodbrepl.backends.postgresql.config import STANDBY_SIGNAL
 from indico_zodbrepl.cluster import Cluster, Node, load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import commit_keeper, engine_control, history, lease_guard, state
+from indico_zodbrepl.host import (
+    commit_keeper,
+    commit_orders,
+    engine_control,
+    history,
+    lease_guard,
+    state,
+)
 from indico_zodbrepl.host.candidacy import candidacy
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.lease_guard import EXPIRED, Lease, Watchdog
@@ -299,7 +306,7 @@ def test_orders_about_acknowledged_commits_wait_for_the_companion(
         control.alone()
         with pytest.raises(ServerSilentError, match="has not changed"):
             control.synchronous(timeout=3.0)
-        orders = dict(commit_keeper.read(commit_keeper.order_file(node)))
+        orders = dict(commit_orders.read(commit_orders.order_file(node)))
         assert orders.pop("number") > 0
         assert {"go_alone": True, "timeout": 3.0} == orders
     wanted = commit_keeper.wanted_of(cluster.synchronous, orders)

@@ -18,6 +18,7 @@ from indico_zodbrepl.cluster.installation import Installation, home_from_environ
 from indico_zodbrepl.cluster.layout import Layout, data_fs, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, precheck, reports, state
+from indico_zodbrepl.probing import times
 
 INSTALLATION = Installation(home_from_environment())
 
@@ -225,7 +226,7 @@ def test_a_host_that_is_new_gets_the_record_of_the_others(cluster: Cluster) -> N
     epochs.raise_record(
         cluster,
         Layout(cluster).epoch_record,
-        epochs.EpochRecord("demo", 7, "b", epochs.now(), "failover"),
+        epochs.EpochRecord("demo", 7, "b", times.now(), "failover"),
     )
     precheck.found(cluster, {})
     record = epochs.read(cluster, Layout(cluster).instance_epoch_record(cluster.indico[0]))

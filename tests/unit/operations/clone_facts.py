@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indico_zodbrepl.operations.clone import CloneFacts
+from indico_zodbrepl.operations.clone_facts import CloneFacts
 
 GIGABYTE = 2**30
 FACTS = CloneFacts(

@@ -16,6 +16,7 @@ from indico_zodbrepl.operations.clone import Swap
 from indico_zodbrepl.operations.model import Context, Plan, Step
 from indico_zodbrepl.operations.rejoin_steps import Cut
 from indico_zodbrepl.operations.roles import Promote
+from indico_zodbrepl.probing import times
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -52,7 +53,7 @@ def test_a_promotion_has_begun_as_soon_as_one_record_is_raised(cluster: Cluster)
     epochs.raise_everywhere(cluster, 1, "a", "first")
     assert promotion.is_untouched(context(cluster))
     one = Layout(cluster).instance_epoch_record(cluster.indico[0])
-    epochs.raise_record(cluster, one, epochs.EpochRecord(cluster.name, 2, "b", epochs.now(), ""))
+    epochs.raise_record(cluster, one, epochs.EpochRecord(cluster.name, 2, "b", times.now(), ""))
     assert not promotion.is_untouched(context(cluster))
 
 

@@ -8,12 +8,12 @@ from flask import Blueprint, Response, abort, make_response, render_template, re
 from flask_babel import gettext as _
 from werkzeug.http import generate_etag
 
-from indico_zodbrepl.admin.filters import iso
 from indico_zodbrepl.admin.log_tail import tail
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.log_files import masked
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
+from indico_zodbrepl.probing.times import iso
 
 TAKEN = "Zodbrepl-Taken"
 """Header with the time of the snapshot (ISO 8601): a page shows it even if nothing else changed."""

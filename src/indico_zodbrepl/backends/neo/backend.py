@@ -19,8 +19,8 @@ from indico_zodbrepl.backends.consensus import (
     Member,
 )
 from indico_zodbrepl.backends.interfaces import IBackend, Progress
-from indico_zodbrepl.backends.neo import config, founding, status
-from indico_zodbrepl.backends.neo.status import Known, Process
+from indico_zodbrepl.backends.neo import config, founding, report, status
+from indico_zodbrepl.backends.neo.report import Known, Process
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -42,7 +42,7 @@ class Elections(ConsensusServers):
     """The part of the backend that plans use; see ``backends.consensus.Consensus``."""
 
     def look(self, cluster: Cluster, deadline: float) -> Look:
-        return read(cluster, status.ask(cluster, deadline))
+        return read(cluster, report.ask(cluster, deadline))
 
     def ping(
         self, cluster: Cluster, installation: Installation, nodes: Iterable[Node], deadline: float
@@ -258,7 +258,7 @@ class NEO(Elections):
         founding.found(cluster, installation, progress, deadline)
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        return status.answer(cluster, node, status.ask(cluster, deadline), time.time())
+        return status.answer(cluster, node, report.ask(cluster, deadline), time.time())
 
     def compare(
         self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float

@@ -35,6 +35,7 @@ from indico_zodbrepl.host.remote.duties import Duties
 from indico_zodbrepl.host.remote.leader_announcer import LeaderAnnouncer
 from indico_zodbrepl.host.remote.listener import Listener
 from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.waiting import wait_until
 
 READY_SECONDS = 20.0
@@ -257,5 +258,4 @@ def _tail(path: Path) -> str:
 
 def log(text: str) -> None:
     """Write a line to the agent's log, with the time in UTC."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    print(f"{stamp} {text}", flush=True, file=sys.stdout)
+    print(f"{times.now()} {text}", flush=True, file=sys.stdout)

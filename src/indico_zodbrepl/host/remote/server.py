@@ -37,7 +37,7 @@ from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.refusals import refuse_other, refuse_protocol, refuse_stranger
 from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME, READS, READS_FOR_HOSTS, may_call
-from indico_zodbrepl.probing import typed_json
+from indico_zodbrepl.probing import times, typed_json
 
 THREADS = 32
 READER_THREADS = 32
@@ -252,7 +252,7 @@ class Agent:
         if not asked.reads:
             self._actions.note(
                 Action(
-                    time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                    times.now(),
                     asked.call.actor,
                     f"{asked.caller.role} {asked.caller.name}",
                     asked.method,

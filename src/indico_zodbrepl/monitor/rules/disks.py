@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import errno
 import os
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from indico_zodbrepl.monitor.host_status import FileSystem, file_systems
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.words import listed
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.answers import Alert, Level
 
 NO_ROOM = frozenset(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -31,7 +31,6 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     failed = node.write_failure
     if failed is None:
         return
-    since = datetime.datetime.fromtimestamp(failed.since, datetime.UTC)
     folder = facts.commands.path(facts.cluster.node(node.name).data_directory)
     writes = "1 write has" if failed.count == 1 else f"{failed.count} writes have"
     room = "" if node.disk is None else f"; its disk has {node.disk}"
@@ -39,7 +38,7 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         Level.CRITICAL,
         node.name,
         f"{facts.called(node)} can't write: {failed.error}",
-        f"{writes} failed since {since:%Y-%m-%d %H:%M:%S} UTC{room}.",
+        f"{writes} failed since {times.moment(failed.since)}{room}.",
         _hint(facts, [node], [folder], node.disk) if _lacks_room(node) else _look(facts, node),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
@@ -10,6 +9,7 @@ from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
 from indico_zodbrepl.monitor.snapshot import OpenOperation
+from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
 
@@ -25,9 +25,10 @@ def _operations(facts: Facts) -> Iterator[Alert]:
         if operation.damaged:
             yield _damaged(facts, operation)
             continue
-        began = datetime.datetime.fromtimestamp(operation.began, datetime.UTC)
         what = f"{operation.operation} {operation.target}".strip()
-        detail = f"Started {began:%Y-%m-%d %H:%M:%S} UTC by {operation.actor or 'an unknown user'}."
+        detail = (
+            f"Started {times.moment(operation.began)} by {operation.actor or 'an unknown user'}."
+        )
         if operation.at_work:
             yield Alert(
                 Level.NOTICE,
