@@ -2,10 +2,13 @@
 import itertools
 import json
 import os
+import random
 import signal
+import sys
 
 import pytest
 from ZODB.FileStorage import FileStorage
+from ZODB.fsIndex import fsIndex
 
 from blob_sites import LARGE, BlobSite
 from data_files import Site
@@ -88,6 +91,101 @@ def test_the_new_index_belongs_to_the_cut_file(site, keep):
     storage = FileStorage(site.path)
     assert (1, tids[1]) == (storage._used_index, storage.lastTransaction())
     storage.close()
+
+
+def index_of(path):
+    return dict(fsIndex.load(path + '.index')['index'].items())
+
+
+def made_from_the_whole_file(site, folder):
+    copy = site.copy_to(folder.join('without-index.fs'))
+    copy.open().close()
+    return index_of(copy.path)
+
+
+@pytest.fixture
+def begins(monkeypatch):
+    """Where each read of a data file begins that completes its index."""
+    found, module_of_storage = [], sys.modules[FileStorage.__module__]
+    read_index = module_of_storage.read_index
+
+    def noting(*args, **more):
+        found.append(more.get('start', 4))
+        return read_index(*args, **more)
+    monkeypatch.setattr(module_of_storage, 'read_index', noting)
+    return found
+
+
+def grown(tmpdir, seed):
+    """A file with new, changed, removed and undone objects."""
+    chance = random.Random(seed)
+    made = Site(tmpdir.join('grown.fs'))
+    made.commit(u'first')
+    names, before = [u'first'], [u'first']
+    for number in range(12):
+        deed = chance.choice(['new', 'change', 'change', 'remove', 'undo'])
+        if deed == 'undo':
+            made.undo(made.tids()[-1])
+            names, before = before, names
+            continue
+        before = list(names)
+        if deed == 'remove' and len(names) > 1:
+            made.remove(names.pop(chance.randrange(1, len(names))))
+        elif deed == 'new':
+            names.append(u'new-%d' % number)
+            made.commit(names[-1])
+        else:
+            made.commit(chance.choice(names), text=u'%d' % number)
+    return made
+
+
+@pytest.mark.parametrize('seed', range(12))
+def test_the_index_is_shortened_without_reading_the_file_again(tmpdir, keep, begins, seed):
+    site = grown(tmpdir, seed)
+    tids = site.tids()
+    after = random.Random(seed).randrange(1, len(tids) - 1)
+    del begins[:]
+    offset = truncate(site.path, tids[after], str(keep))['offset']
+
+    assert [offset] == begins
+    assert made_from_the_whole_file(site, tmpdir) == index_of(site.path)
+
+
+def test_of_a_killed_server_the_file_is_read_from_its_saved_index_on(site, keep, tmpdir, begins):
+    old, saved = content(site.path + '.index'), os.path.getsize(site.path)
+    tids = site.commit(u'later', u'too late')
+    with open(site.path + '.index', 'wb') as index:
+        index.write(old)
+    del begins[:]
+    truncate(site.path, tids[0], str(keep))
+
+    assert [saved] == begins
+    assert made_from_the_whole_file(site, tmpdir) == index_of(site.path)
+
+
+def test_an_index_that_reaches_into_a_packed_part_is_made_anew(site, keep, tmpdir, begins):
+    tids = site.tids()
+    site.pack(tids[-2])
+    left = site.tids()
+    site.open().close()
+    del begins[:]
+    truncate(site.path, left[0], str(keep))
+
+    assert 4 == begins[0]
+    assert made_from_the_whole_file(site, tmpdir) == index_of(site.path)
+
+
+@pytest.mark.parametrize('bad', [b'', b'nonsense', 'of another file'])
+def test_an_unusable_index_is_made_anew(site, keep, tmpdir, bad):
+    if bad == 'of another file':
+        other = Site(tmpdir.join('other.fs'))
+        other.commit(*u'xyzuvw')
+        bad = content(other.path + '.index')
+    with open(site.path + '.index', 'wb') as index:
+        index.write(bad)
+    truncate(site.path, site.tids()[2], str(keep))
+
+    assert made_from_the_whole_file(site, tmpdir) == index_of(site.path)
 
 
 def test_a_dry_run_tells_the_same_and_changes_nothing(site, keep, tmpdir):

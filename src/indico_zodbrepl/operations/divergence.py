@@ -6,7 +6,6 @@ divergence is known: the primary never had what the node committed after that.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from indico_zodbrepl.cluster import Cluster, Node
@@ -102,23 +101,16 @@ def compare(
 ) -> tuple[Comparison | None, str]:
     """Return the comparison of two data files, or None and the problem of the first one.
 
-    The files are compared from end to end; only what may have been packed away is counted from
-    ``verified`` on.
+    The cost grows with what follows ``verified``, not with the files.
 
     Args:
+        verified: a tid up to which earlier comparisons found both to be the same; None compares
+            everything.
+        fork: see ``find_fork``.
         damaged: True to compare what comes before a damaged end of the first one.
     """
     try:
-        found = host.compare(node.name, primary.name, fork=fork, damaged=damaged)
-        if fork is None and verified is not None and found.unproven(verified):
-            newer = host.compare(node.name, primary.name, verified, damaged=damaged)
-            found = dataclasses.replace(
-                found,
-                packed_away=newer.packed_away,
-                packed_away_last=newer.packed_away_last,
-                packed_away_after=newer.packed_away_after,
-            )
-        return found, ""
+        return host.compare(node.name, primary.name, verified, fork=fork, damaged=damaged), ""
     except OperatorError as error:
         own, other = str(data_fs(node)), str(data_fs(primary))
         if (

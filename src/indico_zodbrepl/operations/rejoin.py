@@ -174,7 +174,7 @@ def _obstacle(facts: Facts, found: Comparison) -> Judgement | None:
 
 
 def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
-    """Gather the facts of a rejoin; compare the two data files from end to end.
+    """Gather the facts of a rejoin; compare the two data files.
 
     Raises:
         OperatorError: exit 2, no such node; exit 8, it is not known who the primary is, or a
@@ -342,6 +342,7 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
         node,
         primary,
         cut_after=judged.cut_after,
+        verified=facts.verified,
         fork=facts.fork,
         seconds=seconds,
         damaged=damaged,

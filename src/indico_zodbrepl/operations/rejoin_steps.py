@@ -39,17 +39,30 @@ class Compare(Step):
         primary: str,
         *,
         cut_after: str | None,
+        verified: str | None,
         fork: str | None,
         seconds: float,
         damaged: bool = False,
     ) -> Self:
-        """Make the step; ``damaged``: the end of the node's data file can't be read."""
+        """Make the step.
+
+        Args:
+            verified, fork, damaged: see ``divergence.compare``.
+        """
+        whole = verified is None
+        what = "from end to end" if whole else "after the last comparison"
         return cls(
             node,
-            {"against": primary, "cut_after": cut_after, "fork": fork, "damaged": damaged},
-            title=f"Compare {node}'s data file with {primary}'s, from end to end",
+            {
+                "against": primary,
+                "cut_after": cut_after,
+                "verified": verified,
+                "fork": fork,
+                "damaged": damaged,
+            },
+            title=f"Compare {node}'s data file with {primary}'s, {what}",
             checks="nothing was added to it since the plan was made",
-            command=commands.zodbrepl("history", node, primary, "--full"),
+            command=commands.zodbrepl("history", node, primary, *(["--full"] if whole else [])),
             seconds=seconds,
             after_no_return=False,
         )
@@ -61,6 +74,7 @@ class Compare(Step):
         found = context.host.compare(
             node.name,
             other.name,
+            _text(self.arguments.get("verified")),
             seconds=self.seconds,
             fork=fork,
             damaged=bool(self.arguments.get("damaged")),

@@ -129,6 +129,19 @@ def test_what_only_the_node_has_is_exported_before_it_is_cut(
 
 
 @pytest.mark.parametrize(
+    ("verified", "what"), [(None, "from end to end"), (COMMON, "after the last comparison")]
+)
+def test_the_plan_says_how_much_is_compared(
+    cluster: Cluster, verified: str | None, what: str
+) -> None:
+    found = plan(cluster, facts(verified=verified))
+    assert isinstance(found, Plan)
+    (compare,) = (step for step in found.steps if step.action == "rejoin-compare")
+    assert f"Compare a's data file with b's, {what}" == compare.title
+    assert verified == compare.arguments["verified"]
+
+
+@pytest.mark.parametrize(
     ("comparison", "exports"),
     [
         (dataclasses.replace(EQUAL, unreadable=108), False),

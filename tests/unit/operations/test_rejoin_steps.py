@@ -14,11 +14,11 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import datafs, history
 from indico_zodbrepl.host.datafs_answers import Common, Comparison, Export, Relation
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.operations import rejoin_steps
+from indico_zodbrepl.operations import divergence, rejoin_steps
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 
 HOME = Path(__file__).parents[3]
-COMMON = "0400000000000005"
+EARLIER, COMMON = "0400000000000004", "0400000000000005"
 FOUND = Comparison(
     relation=Relation.DIVERGED,
     common=Common(COMMON, "dd"),
@@ -121,6 +121,27 @@ def test_an_export_that_is_there_already_is_not_made_again(
         context(cluster)
     )
     assert {"exported_to": str(folder), "exported_objects": [], "lost_transactions": 5} == figures
+
+
+@pytest.mark.parametrize("verified", [None, EARLIER])
+def test_only_what_follows_the_last_comparison_is_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verified: str | None
+) -> None:
+    """So the time of a rejoin does not grow with the data."""
+    asked = []
+
+    def compare(*arguments: object, **_options: object) -> Comparison:
+        asked.append(arguments[3])
+        return FOUND
+
+    monkeypatch.setattr(datafs, "compare", compare)
+    present = context(cluster)
+    planned = divergence.compare(
+        present.host, cluster.node("a"), cluster.node("b"), verified, None, damaged=True
+    )
+    step(rejoin_steps.Compare, against="b", cut_after=COMMON, verified=verified).do(present)
+    assert (FOUND, "") == planned
+    assert [verified, verified] == asked
 
 
 @pytest.mark.parametrize(

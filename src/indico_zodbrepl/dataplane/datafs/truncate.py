@@ -14,6 +14,7 @@ from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, blob_records, 
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, boundary
 from indico_zodbrepl.dataplane.datafs.failures import Changed, InUse, NoSuchTransaction, Occupied
+from indico_zodbrepl.dataplane.datafs.shortened_index import save, shortened_index
 
 CUT, INDEX, NOTE = 'cut.bin', 'cut.index', 'cut.json'
 
@@ -23,7 +24,7 @@ def truncate(path, after, keep, dry_run=False):
 
     First the bytes (cut.bin) and the index (cut.index) are copied to the folder `keep`, with
     cut.json, which describes them: `cut.bin` appended to the file restores the old one.  A damaged
-    end can be removed too.  A new index is written afterwards.  Then the blob files of removed
+    end can be removed too.  The index is shortened (see `shortened_index`).  Then the blob files of removed
     transactions are moved to the folder `blobs` in `keep`, unless an export has copied them there.
 
     Args:
@@ -55,7 +56,11 @@ def truncate(path, after, keep, dry_run=False):
         if earlier is None and cut['bytes']:
             _keep(path, cut, files, keep)
         if os.path.getsize(path) > cut['offset']:
+            with DataFile(path, damaged=True) as data_file:
+                index, position = shortened_index(data_file, cut['offset'])
             _cut(path, cut['offset'])
+            if index is not None:
+                save(index, position, path)
         blobs = Blobs(folder_of(path))
         for name in files:
             blobs.move(name, os.path.join(keep, FOLDER))
@@ -164,7 +169,7 @@ def _cut(path, offset):
 
 
 def _open_as_storage(path, last):
-    """Open it as a server will, which creates its index."""
+    """Open it as a server will, which completes its index, or creates it from the whole file."""
     try:
         storage = FileStorage(path)
     except zc.lockfile.LockError:
