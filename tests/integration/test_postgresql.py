@@ -18,6 +18,7 @@ from clusters import PATIENCE, ClusterUnderTest, wait_until
 
 from indico_zodbrepl.backends import backend_of, native_of, relstorage
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, server, sql
+from indico_zodbrepl.backends.postgresql import status as answers
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.layout import Layout
@@ -246,6 +247,23 @@ def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -
         _, errors = changing.communicate(timeout=4 * PATIENCE)
     assert 0 == changing.returncode, errors[:2000]
     wait_until(pair.is_healthy, "the standby has it")
+
+
+def test_bytes_that_take_long_to_count_are_left_out_and_no_error_in_the_servers_log(
+    pair: PostgreSQLUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def size(name: str) -> int:
+        where = answers.own_conninfo(pair.cluster, pair.cluster.node(name))
+        with sql.session(where, time.monotonic() + PATIENCE) as run:
+            return answers.size_of(run) or 0
+
+    log = Layout(pair.cluster).log / "node-a.log"
+    before = log.read_text().count("ERROR")
+    assert 8192 < min(size("a"), size("b"))
+    slow = answers._SIZE.replace("FROM pg_class", "FROM pg_class, pg_sleep(5)")
+    monkeypatch.setattr(answers, "_SIZE", slow)
+    assert size("a") == 0
+    assert before == log.read_text().count("ERROR")
 
 
 def test_a_lock_file_that_names_a_strangers_process_keeps_no_server_from_starting(

@@ -338,13 +338,11 @@ def size_of(run: Run) -> int | None:
     """Return the bytes of Indico's tables and large objects, or None if that takes too long.
 
     PostgreSQL looks at each of their files.  ``pg_database_size`` would look at those of the
-    catalogs too, a thousand with those of the tables: on a slow disk that takes seconds.
+    catalogs too, a thousand with those of the tables: on a slow disk that takes seconds.  A
+    statement that is cancelled would be an error in the server's log, each second.
     """
-    try:
-        ((found,),) = run(f"SET statement_timeout = {SIZE_MILLISECONDS}; {_SIZE}")
-    except ProbeError:
-        return None
-    return int(found or 0)
+    ((found,),) = run(f"SET statement_timeout = {SIZE_MILLISECONDS}; {_SIZE}")
+    return int(found) if found else None
 
 
 def last_tid(run: Run, history: str | None, objects: str | None) -> int:
@@ -367,9 +365,14 @@ def own_conninfo(cluster: Cluster, node: Node) -> str:
 
 # Without partitions and temporary tables, which RelStorage does not use.
 _SIZE = """
-SELECT sum(pg_total_relation_size(oid)) FROM pg_class
-WHERE relkind = 'r' AND (relnamespace = current_schema()::regnamespace
-                         OR oid = 'pg_largeobject'::regclass)
+DO $$ BEGIN
+    PERFORM set_config('zodbrepl.size', sum(pg_total_relation_size(oid))::text, false) FROM pg_class
+    WHERE relkind = 'r' AND (relnamespace = current_schema()::regnamespace
+                             OR oid = 'pg_largeobject'::regclass);
+EXCEPTION WHEN query_canceled OR serialization_failure THEN
+    PERFORM set_config('zodbrepl.size', '', false);
+END $$;
+SELECT current_setting('zodbrepl.size')
 """
 
 _TABLES = "SELECT to_regclass('transaction'), to_regclass('object_state')"

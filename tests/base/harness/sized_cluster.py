@@ -1,0 +1,192 @@
+"""A cluster of two ZRS nodes with a real Indico of a given size, whose operations are timed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import commands
+from clients import Writer
+from clusters import ClusterUnderTest, settled, wait_until
+from zeo_client import commit
+
+from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.host.indico_programs import Indico27
+from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.operations import journal
+
+LONGEST = 4 * 3600.0  # seconds of a command
+PATIENCE = 3600.0  # seconds until a node has caught up
+LOOK_SECONDS = 10.0
+PAGE_SECONDS = 300.0
+AROUND = 10.0  # seconds of writing before and after what is timed
+GIB = float(1 << 30)
+
+
+class SizedCluster(ClusterUnderTest):
+    """A primary a, a secondary b and one Indico.
+
+    Args:
+        folder: does not exist yet.
+        home: the installation.
+    """
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        folder.mkdir()
+        super().__init__(folder, home, indico=("one",))
+        self._numbers = itertools.count(1)
+
+    def timed(self, *arguments: str) -> float:
+        """Run a command, which has to succeed; return its seconds."""
+        began = time.monotonic()
+        done = commands.run(["-c", str(self.path), *arguments], self.home, seconds=LONGEST)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return time.monotonic() - began
+
+    def steps(self) -> dict[str, float]:
+        """The seconds of each step of the last operation, by its action and subject."""
+        entries, _notices = journal.read(self.cluster)
+        last = entries[-1]
+        return {
+            f"{step.action} {step.subject}": round(record.ended - record.began, 3)
+            for step, record in zip(last.plan.steps, last.records, strict=True)
+            if record.began is not None and record.ended is not None
+        }
+
+    def load(self, gib: float) -> float:
+        """Load conferences in bulk into the primary's file; return the seconds.  Ends down."""
+        self.start()
+        self.begin_indico()
+        self.down()
+        indico = Indico27(self.cluster, self.installation)
+        storage, conf = self.folder / "direct.zodb.conf", self.folder / "direct.indico.conf"
+        data = data_fs(self.cluster.node("a"))
+        storage.write_text(f"<filestorage>\n  path {data}\n</filestorage>\n")
+        lines = Path(indico.environment["INDICO_CONF"]).read_text().splitlines()
+        conf.write_text(
+            "\n".join(
+                f"DBStorageURL = '{storage}'" if line.startswith("DBStorageURL") else line
+                for line in lines
+            )
+            + "\n"
+        )
+        began = time.monotonic()
+        size = ("--target-size", f"{gib * 1024:.0f}MiB")
+        subprocess.run(
+            [self.installation.bulkload, *size, "--contributions", "0", "--seed", "1"],
+            check=True,
+            timeout=LONGEST,
+            env={**indico.environment, "INDICO_CONF": str(conf)},
+        )
+        return time.monotonic() - began
+
+    def catch_up(self, node: str) -> float:
+        """Wait until a follower has everything; return the seconds."""
+        began = time.monotonic()
+
+        def has_everything() -> bool:
+            found = take_snapshot(self.cluster, LOOK_SECONDS).node(node)
+            return found.connected is True and found.lag_transactions == 0
+
+        wait_until(has_everything, f"{node} has caught up", PATIENCE)
+        return time.monotonic() - began
+
+    def first_page(self) -> float:
+        """The seconds until Indico has shown its front page, as often as it takes."""
+        port = next(each.port for each in self.cluster.indico)
+        began = time.monotonic()
+
+        def is_shown() -> bool:
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as page,
+            ):
+                return b"</html>" in page.read()
+            return False
+
+        wait_until(is_shown, "Indico shows a page", PAGE_SECONDS)
+        return time.monotonic() - began
+
+    def diverge(self, count: int) -> None:
+        """Let the primary commit what the secondary never gets, and die.  Ends with b alone."""
+        self.timed("node", "stop", "b")
+        commit(self, "a", "lost", count)
+        self.die("a")
+        self.timed("node", "start", "b")
+
+    def commit(self, node: str, prefix: str, count: int) -> None:
+        commit(self, node, prefix, count)
+
+    @contextlib.contextmanager
+    def written_to(self) -> Iterator[list[float]]:
+        """Write all the time; the list has the moment of each commit at the end."""
+        began, moments = time.monotonic(), list[float]()
+        name = f"writer-{next(self._numbers)}"
+        log = self.folder / f"{name}.log"
+        writer = Writer(self, Layout(self.cluster).zodb_conf, log, name, 2000, pause="0.01")
+        try:
+            writer.wait_for_successes(15, began)
+            time.sleep(AROUND)
+            yield moments
+            time.sleep(AROUND)
+        finally:
+            writer.end()
+            moments += sorted(each.ended for each in writer.attempts() if each.acknowledged)
+
+    def peaks(self) -> dict[str, int]:
+        """The most memory that each program has had, in bytes."""
+        found = {}
+        for program in ("node-a", "node-b", "indico-one"):
+            status = Path(f"/proc/{self.pid_of(program)}/status").read_text()
+            line = next(each for each in status.splitlines() if each.startswith("VmHWM"))
+            found[program] = int(line.split()[1]) * 1024
+        return found
+
+    def disk(self) -> dict[str, int]:
+        """The bytes of each node's folder."""
+        return {
+            node.name: sum(
+                path.stat().st_size for path in node.data_directory.rglob("*") if path.is_file()
+            )
+            for node in self.cluster.nodes
+        }
+
+    def healthy(self) -> None:
+        settled(
+            lambda: take_snapshot(self.cluster, LOOK_SECONDS), lambda found: found.state.works, True
+        )
+
+
+def drop_caches() -> bool:
+    """Have the kernel forget what it has read; return False if that is not allowed."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    except OSError:
+        return False
+    return True
+
+
+def disk_rate(folder: Path, size: int = 1 << 30) -> tuple[float, float]:
+    """The bytes a second that a disk writes and reads in sequence."""
+    path, block = folder / "rate", os.urandom(1 << 20)
+    began = time.monotonic()
+    with path.open("wb", 0) as target:
+        for _ in range(size >> 20):
+            target.write(block)
+        os.fsync(target.fileno())
+    written = time.monotonic() - began
+    drop_caches()
+    began = time.monotonic()
+    with path.open("rb", 0) as source:
+        while source.read(1 << 20):
+            pass
+    read = time.monotonic() - began
+    path.unlink()
+    return size / written, size / read

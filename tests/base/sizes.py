@@ -1,0 +1,180 @@
+"""What the size of a database costs each operation of a ZRS cluster: `make size-figures`.
+
+    bin/control-python tests/base/sizes.py [--gib SIZE...] --into FILE
+    bin/control-python tests/base/sizes.py --table FILE
+
+It is no test.  For each size, a cluster of two nodes with a real Indico is made on this machine and
+filled in bulk; then each operation is done once, as typed.  Each size is a line of JSON in FILE,
+and takes five times its space on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [
+    str(HERE / "harness"),
+    str(HERE.parent / "integration"),
+    str(HERE.parent / "scenarios/harness"),
+]
+
+from rich import box  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Column, Table  # noqa: E402
+from sized_cluster import GIB, SizedCluster, disk_rate, drop_caches  # noqa: E402
+
+from indico_zodbrepl.cluster.layout import data_fs  # noqa: E402
+
+REASON = ("--reason", "to measure it")
+COPIES = 5  # of the database, at most, on the disk at once
+WIDTH = 100
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--gib", type=float, nargs="+", default=[0.25, 1.0, 4.0])
+    options.add_argument("--into", type=Path, help="file to which lines are added")
+    options.add_argument("--table", type=Path, help="print what a file has; measure nothing")
+    chosen = options.parse_args()
+    if chosen.table:
+        lines = chosen.table.read_text().splitlines()
+        Console(width=WIDTH).print(table([json.loads(line) for line in lines]))
+        return
+    if chosen.into is None:
+        options.error("--into or --table is needed")
+    home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
+    for gib in chosen.gib:
+        with tempfile.TemporaryDirectory(prefix="zodbrepl-sizes-") as name:
+            needed, free = COPIES * gib, shutil.disk_usage(name).free / GIB
+            if free < needed:
+                sys.exit(f"{gib:g} GiB need {needed:.0f} GiB in {name}, which has {free:.0f}")
+            with contextlib.closing(SizedCluster(Path(name) / "cluster", home)) as cluster:
+                found = measured(cluster, gib)
+        with chosen.into.open("a") as target:
+            target.write(json.dumps(found) + "\n")
+        print(f"{gib:g} GiB: kept in {chosen.into}", flush=True)
+
+
+def measured(cluster: SizedCluster, gib: float) -> dict[str, Any]:
+    """Do each operation once; return the seconds of each, and rates in bytes a second."""
+    found: dict[str, Any] = {"gib": gib, "began": time.time(), "processors": os.cpu_count()}
+    for key, value in figures(cluster, gib):
+        found[key] = round(value, 3) if isinstance(value, float) else value
+        print(f"  {key}: {found[key]}", flush=True)
+    return {**found, "load": os.getloadavg()[0]}
+
+
+def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
+    """Yield the name and value of each figure, in the order of the operations."""
+    written, read = disk_rate(cluster.folder)
+    yield "disk_writes", round(written)
+    yield "disk_reads", round(read)
+    yield "loading", cluster.load(gib)
+    data = data_fs(cluster.cluster.node("a"))
+    size = data.stat().st_size
+    yield "bytes", size
+    yield "starting", cluster.timed("up")
+    yield "first_synchronisation", cluster.catch_up("b")
+    yield from reading(cluster)
+    yield from backing_up(cluster)
+    yield "statistics", cluster.timed("stats")
+    yield from packing(cluster)
+    yield from failing_over(cluster)
+    yield "clone", cluster.timed("clone", "a", *REASON)
+    yield "clone_steps", cluster.steps()
+    cluster.healthy()
+    yield "memory", cluster.peaks()
+    yield "disk", cluster.disk()
+
+
+def reading(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
+    cluster.timed("restart", "one", *REASON)
+    yield "warm_page", cluster.first_page()
+    yield "restart", cluster.timed("restart", "a", *REASON)
+    if drop_caches():
+        cluster.timed("restart", "one", *REASON)
+        yield "cold_page", cluster.first_page()
+
+
+def backing_up(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
+    folder = cluster.folder / "backups"
+    drop_caches()
+    yield "full_backup", cluster.timed("backup", "--to", str(folder))
+    cluster.commit("a", "further", 100)
+    cluster.catch_up("b")
+    yield "incremental_backup", cluster.timed("backup", "--to", str(folder))
+    shutil.rmtree(folder)
+
+
+def packing(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
+    """Pack while one client commits all the time."""
+    with cluster.written_to() as moments:
+        began = time.monotonic()
+        yield "pack", cluster.timed("pack", "--days", "0", *REASON)
+        ended = time.monotonic()
+    before = [each for each in moments if each < began]
+    during = [each for each in moments if began <= each < ended]
+    after = [each for each in moments if each >= ended]
+    for name, found in (("before", before), ("during", during), ("after", after)):
+        yield f"commits_{name}_pack", rate(found)
+    yield (
+        "longest_pause_of_pack",
+        max((later - earlier for earlier, later in itertools.pairwise(moments)), default=0.0),
+    )
+
+
+def rate(moments: Sequence[float]) -> float:
+    """The commits a second of a time in which somebody commits all the time."""
+    return (len(moments) - 1) / (moments[-1] - moments[0]) if len(moments) > 1 else 0.0
+
+
+def failing_over(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
+    """Lose the primary with commits that nobody else has, and let it rejoin."""
+    cluster.diverge(20)
+    yield "failover", cluster.timed("failover", "b", *REASON)
+    yield "failover_steps", cluster.steps()
+    yield "rejoin", cluster.timed("rejoin", "a", *REASON)
+    yield "rejoin_steps", cluster.steps()
+
+
+ROWS = (
+    ("loading", "loading in bulk"),
+    ("starting", "`up` after it"),
+    ("first_synchronisation", "first synchronisation"),
+    ("warm_page", "first page, data in memory"),
+    ("cold_page", "first page, nothing in memory"),
+    ("restart", "`restart` of the primary"),
+    ("full_backup", "full backup"),
+    ("incremental_backup", "incremental backup"),
+    ("statistics", "`stats`"),
+    ("pack", "`pack`"),
+    ("longest_pause_of_pack", "longest pause between commits"),
+    ("failover", "`failover`, 20 transactions exported"),
+    ("rejoin", "`rejoin` of the former primary"),
+    ("clone", "`clone`"),
+)
+
+
+def table(lines: Sequence[dict[str, Any]]) -> Table:
+    """The seconds of each operation, by size."""
+    sizes = [f"{each['bytes'] / GIB:.2f} GiB" for each in lines]
+    made = Table("seconds", *(Column(size, justify="right") for size in sizes), box=box.SIMPLE_HEAD)
+    for key, what in ROWS:
+        made.add_row(what, *(f"{each[key]:.2f}" if key in each else "-" for each in lines))
+    return made
+
+
+if __name__ == "__main__":
+    main()
