@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import tempfile
 import time
 from pathlib import Path
@@ -78,7 +79,7 @@ class UnreadableError(OperatorError):
 
 
 class DiffersError(OperatorError):
-    """A common transaction differs, or divergent transactions could not be exported."""
+    """No transaction that both have is the same: its history is another one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,10 +115,36 @@ def export_divergent(
 
     Raises:
         UnreadableError, DiffersError: exit 8, see there.
-        OperatorError: exit 7, the upstream does not answer, or time ran out.
+        OperatorError: exit 7, the upstream does not answer, or time ran out; others, it may work
+            later, as when a server was killed or the disk is full.
     """
+    attempt = functools.partial(
+        _exported,
+        cluster,
+        installation,
+        node,
+        upstream,
+        folder=folder,
+        deadline=time.monotonic() + seconds,
+    )
+    try:
+        return attempt()
+    except UnreadableError:
+        # The server that was started to read the data may have been killed.  They are to blame only
+        # if the next server can't read them either.
+        return attempt()
+
+
+def _exported(
+    cluster: Cluster,
+    installation: Installation,
+    node: Node,
+    upstream: Node,
+    *,
+    folder: Path,
+    deadline: float,
+) -> Divergent:
     engine = native_of(cluster)
-    deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         try:
             alone = stack.enter_context(
@@ -162,9 +189,10 @@ def _failure(error: ProgramError, node: Node, upstream: Node) -> OperatorError:
         return UnreadableError(
             f"the data of node {node.name} can't be read", detail, exit_code=refused
         )
-    what = (
-        "its history is another one"
-        if error.status == DIFFERS
-        else "its divergent transactions could not be exported"
+    if error.status == DIFFERS:
+        return DiffersError(
+            f"node {node.name} can't join: its history is another one", detail, exit_code=refused
+        )
+    return OperatorError(
+        f"the divergent transactions of node {node.name} could not be exported", detail
     )
-    return DiffersError(f"node {node.name} can't join: {what}", detail, exit_code=refused)

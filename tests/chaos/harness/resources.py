@@ -17,16 +17,16 @@ found = {}
 for folder in glob.glob("/proc/[0-9]*"):
     try:
         command = open(folder + "/cmdline", "rb").read().replace(b"\\0", b" ").decode().strip()
-        status = open(folder + "/status").read()
+        status = open(folder + "/status").read() + open(folder + "/smaps_rollup").read()
         files = [os.readlink(each) for each in glob.glob(folder + "/fd/*")]
     except OSError:
         continue
     for name, pattern in json.loads(sys.argv[1]).items():
-        values = dict(re.findall(r"(VmRSS|Threads):\\s+(\\d+)", status))
-        if re.search(pattern, command) and "VmRSS" in values:
+        values = dict(re.findall(r"(?m)^(Pss|Threads):\\s+(\\d+)", status))
+        if re.search(pattern, command) and "Pss" in values:
             sockets = sum(each.startswith("socket:") for each in files)
             found.setdefault(name, []).append(
-                [int(values["VmRSS"]), int(values["Threads"]), len(files), sockets])
+                [int(values["Pss"]), int(values["Threads"]), len(files), sockets])
 print(json.dumps(found))
 """
 
@@ -36,7 +36,7 @@ class Usage:
     """What all processes of one program on one host use.
 
     Attributes:
-        memory: kilobytes of physical memory.
+        memory: kilobytes of physical memory; what its processes share counts once.
     """
 
     processes: int = 0
