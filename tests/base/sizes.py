@@ -62,6 +62,7 @@ def main() -> None:
                 sys.exit(f"{gib:g} GiB need {needed:.0f} GiB in {name}, which has {free:.0f}")
             with contextlib.closing(SizedCluster(Path(name) / "cluster", home)) as cluster:
                 found = measured(cluster, gib)
+        chosen.into.parent.mkdir(parents=True, exist_ok=True)
         with chosen.into.open("a") as target:
             target.write(json.dumps(found) + "\n")
         print(f"{gib:g} GiB: kept in {chosen.into}", flush=True)

@@ -99,18 +99,23 @@ class Compare(Step):
 
 
 class _Quarantining(Step):
-    """A step whose failure leaves a node that must not start before an operator has checked it."""
+    """A step whose failure may leave a node that must not start before an operator has checked it.
+
+    That is so if its data are the reason, or may have been changed.  Otherwise, as when the disk
+    was full or the program was killed, it may work later.
+    """
 
     def do(self, context: Context) -> Figures:
         try:
             return self._do(context)
         except OperatorError as error:
-            context.host.mark(
-                self.subject,
-                context.plan.epoch,
-                Condition.QUARANTINED,
-                f"{self.title}: {error.notice}: {error.detail}",
-            )
+            if self.after_no_return or error.exit_code is ExitCode.REFUSED:
+                context.host.mark(
+                    self.subject,
+                    context.plan.epoch,
+                    Condition.QUARANTINED,
+                    f"{self.title}: {error.notice}: {error.detail}",
+                )
             raise
 
     def _do(self, context: Context) -> Figures:

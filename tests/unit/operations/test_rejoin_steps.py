@@ -10,7 +10,7 @@ import pytest
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, history
 from indico_zodbrepl.host.datafs_answers import Common, Comparison, Export, Relation
 from indico_zodbrepl.host.history import Condition
@@ -18,6 +18,8 @@ from indico_zodbrepl.operations import divergence, rejoin_steps
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 
 HOME = Path(__file__).parents[3]
+AFTER = (rejoin_steps.Cut,)
+"""The steps from the point of no return on."""
 EARLIER, COMMON = "0400000000000004", "0400000000000005"
 FOUND = Comparison(
     relation=Relation.DIVERGED,
@@ -46,7 +48,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def step(kind: type[Step], **arguments: object) -> Step:
-    return kind("a", arguments, title="Cut it", seconds=10.0, after_no_return=False)  # type: ignore[arg-type]
+    return kind("a", arguments, title="Cut it", seconds=10.0, after_no_return=kind in AFTER)  # type: ignore[arg-type]
 
 
 def context(cluster: Cluster, results: dict[tuple[str, str], Figures] | None = None) -> Context:
@@ -68,20 +70,47 @@ def known(cluster: Cluster) -> history.Lineage:
 
 
 @pytest.mark.parametrize(
-    ("kind", "function"), [(rejoin_steps.Export, "export"), (rejoin_steps.Cut, "truncate")]
+    ("kind", "function", "code"),
+    [
+        (rejoin_steps.Export, "export", ExitCode.REFUSED),
+        (rejoin_steps.Cut, "truncate", ExitCode.REFUSED),
+        (rejoin_steps.Cut, "truncate", ExitCode.FAILED),
+    ],
 )
-def test_a_node_whose_tail_could_not_be_exported_or_cut_is_quarantined(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: type[Step], function: str
+def test_a_node_whose_data_prevent_an_export_or_that_could_not_be_cut_is_quarantined(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Step],
+    function: str,
+    code: ExitCode,
+) -> None:
+    fails_to(cluster, monkeypatch, kind, function, code)
+    assert Condition.QUARANTINED is known(cluster).condition
+    assert "No space left on device" in known(cluster).detail
+
+
+def test_a_node_whose_export_failed_for_another_reason_may_be_exported_later(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data are as they were, and its start-up check finds that it has diverged."""
+    fails_to(cluster, monkeypatch, rejoin_steps.Export, "export", ExitCode.FAILED)
+    assert history.read(cluster.node("a")) is None
+
+
+def fails_to(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Step],
+    function: str,
+    code: ExitCode,
 ) -> None:
     def fail(*_arguments: object, **_named: object) -> None:
-        raise OperatorError("it can't be done", "No space left on device")
+        raise OperatorError("it can't be done", "No space left on device", exit_code=code)
 
     monkeypatch.setattr(datafs, function, fail)
     chosen = step(kind, after=COMMON, folder=str(cluster.var_directory / "tail"), private=5)
     with pytest.raises(OperatorError, match="it can't be done"):
         chosen.do(context(cluster))
-    assert Condition.QUARANTINED is known(cluster).condition
-    assert "No space left on device" in known(cluster).detail
 
 
 def test_blobs_that_could_not_be_exported_are_reported(
