@@ -6,6 +6,7 @@ too many.  Then a few clients that send slowly, or nothing, would keep all other
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -61,9 +62,12 @@ def _is_waiting(served: Any) -> bool:
 def listen(application: Any, host: str, port: int, **options: Any) -> Any:
     """Return a listening server; its ``run`` serves.  Raises OSError if it cannot be bound.
 
+    Call it when everything that lasts is loaded; see ``spare_collections``.
+
     Args:
         options: further options of waitress.
     """
+    spare_collections()
     served: dict[int, Any] = {}
     server = waitress.create_server(
         application,
@@ -81,3 +85,13 @@ def listen(application: Any, host: str, port: int, **options: Any) -> Any:
         if isinstance(each, TcpWSGIServer):
             each.channel_class = Connection
     return server
+
+
+def spare_collections() -> None:
+    """Let the garbage collector pass over what exists now: modules, templates, the application.
+
+    A full collection took 55 ms with the admin page loaded, in the middle of a request, and takes 8
+    ms of what came later.
+    """
+    gc.collect()
+    gc.freeze()
