@@ -7,7 +7,6 @@ import itertools
 import os
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from indico_zodbrepl.operations import journal
 LONGEST = 4 * 3600.0  # seconds of a command
 PATIENCE = 3600.0  # seconds until a node has caught up
 LOOK_SECONDS = 10.0
-PAGE_SECONDS = 300.0
 AROUND = 10.0  # seconds of writing before and after what is timed
 GIB = float(1 << 30)
 
@@ -97,22 +95,6 @@ class SizedCluster(ClusterUnderTest):
         wait_until(has_everything, f"{node} has caught up", PATIENCE)
         return time.monotonic() - began
 
-    def first_page(self) -> float:
-        """The seconds until Indico has shown its front page, as often as it takes."""
-        port = next(each.port for each in self.cluster.indico)
-        began = time.monotonic()
-
-        def is_shown() -> bool:
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as page,
-            ):
-                return b"</html>" in page.read()
-            return False
-
-        wait_until(is_shown, "Indico shows a page", PAGE_SECONDS)
-        return time.monotonic() - began
-
     def diverge(self, count: int) -> None:
         """Let the primary commit what the secondary never gets, and die.  Ends with b alone."""
         self.timed("node", "stop", "b")
@@ -140,9 +122,9 @@ class SizedCluster(ClusterUnderTest):
             moments += sorted(each.ended for each in writer.attempts() if each.acknowledged)
 
     def peaks(self) -> dict[str, int]:
-        """The most memory that each program has had, in bytes."""
+        """The most memory that each server has had since it started, in bytes."""
         found = {}
-        for program in ("node-a", "node-b", "indico-one"):
+        for program in ("node-a", "node-b"):
             status = Path(f"/proc/{self.pid_of(program)}/status").read_text()
             line = next(each for each in status.splitlines() if each.startswith("VmHWM"))
             found[program] = int(line.split()[1]) * 1024
