@@ -1,4 +1,5 @@
 """The ring of recent transaction ids, and how it follows a FileStorage."""
+import threading
 import time
 
 import pytest
@@ -8,6 +9,7 @@ from ZODB.FileStorage import FileStorage
 from ZODB.serialize import referencesf
 from ZODB.utils import p64, z64
 
+from indico_zodbrepl.dataplane.server import recent_transactions
 from indico_zodbrepl.dataplane.server.recent_transactions import RecentTransactions
 from indico_zodbrepl.dataplane.server.recent_transactions import record
 
@@ -108,3 +110,36 @@ def test_after_a_pack_the_recorder_counts_what_is_left(storage):
 
     assert left < len(tids)
     assert (left, True) == recorder.recent.count_after(z64)
+
+
+def test_of_several_threads_that_want_the_same_digest_one_computes_it(tmpdir, monkeypatch):
+    """A status is asked for each second, and a large transaction takes longer."""
+    storage = FileStorage(str(tmpdir.join('Data.fs')))
+    recorder = recent_transactions.record(storage)
+    computed, answers, begun, go_on = [], [], threading.Event(), threading.Event()
+
+    def slow(path, tid, with_digest=False):
+        computed.append(tid)
+        begun.set()
+        go_on.wait(60)
+        return True, tid.encode('hex')
+    monkeypatch.setattr(recent_transactions, 'look_up', slow)
+
+    def ask(tid):
+        thread = threading.Thread(target=lambda: answers.append(recorder.look_up(tid, True)))
+        thread.start()
+        return thread
+    threads = [ask(b'\1' * 8)]
+    assert begun.wait(60)
+    threads += [ask(b'\1' * 8) for _ in range(4)] + [ask(b'\2' * 8)]
+    while len(computed) < 2:
+        time.sleep(0.01)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+
+    assert 6 == len(answers)
+    assert {(True, b'01' * 8), (True, b'02' * 8)} == set(answers)
+    assert [b'\1' * 8, b'\2' * 8] == sorted(set(computed))
+    assert len(computed) <= 3  # again if the other one came in between
+    storage.close()

@@ -109,6 +109,9 @@ class TransactionRecorder(object):
         self.recent = RecentTransactions(capacity)
         self._storage = storage
         self._capacity = capacity
+        self._lock = threading.Lock()
+        # Locks of the digests that are computed now, by transaction.
+        self._digesting = {}
         finish = storage.tpc_finish
 
         def tpc_finish(*args):
@@ -124,16 +127,25 @@ class TransactionRecorder(object):
         """Look a transaction up; see the function `look_up`.
 
         Caches the last digest: the monitor requests that of the last
-        transaction each second, and the transaction may be large.
+        transaction each second, and the transaction may be large.  Then
+        further threads that request the same digest wait for it.
         """
-        digested = self._digested
-        if with_digest and digested is not None and digested[0] == tid:
-            return digested[1]
-        answer = look_up(
-            self._storage.getName(), tid, with_digest)
-        if answer[1] is not None:
-            self._digested = tid, answer
-        return answer
+        if not with_digest:
+            return look_up(self._storage.getName(), tid)
+        with self._lock:
+            digesting = self._digesting.setdefault(tid, threading.Lock())
+        try:
+            with digesting:
+                digested = self._digested
+                if digested is not None and digested[0] == tid:
+                    return digested[1]
+                answer = look_up(self._storage.getName(), tid, True)
+                if answer[1] is not None:
+                    self._digested = tid, answer
+                return answer
+        finally:
+            with self._lock:
+                self._digesting.pop(tid, None)
 
     def packed(self, seconds):
         """Note a pack that has ended, and read the file again.
