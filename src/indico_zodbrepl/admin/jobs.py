@@ -7,7 +7,6 @@ environment.  VAR/jobs/ID holds its record and its output.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import logging
 import os
 import re
@@ -32,7 +31,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import journal, store
-from indico_zodbrepl.operations.operation import ACTOR_VARIABLE, Operation
+from indico_zodbrepl.operations.operation import ACTOR_VARIABLE, Operation, stamp
 from indico_zodbrepl.operations.planning import OPERATIONS, Request
 from indico_zodbrepl.probing import typed_json
 from indico_zodbrepl.probing.process_state import birth_of
@@ -200,8 +199,7 @@ class Jobs:
         self, arguments: Sequence[str], actor: str, hidden: Sequence[str] = (), operation: str = ""
     ) -> Job:
         now = time.time()
-        stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-        identifier = f"{stamp[:-3]}Z-{arguments[0]}-{secrets.token_hex(2)}"
+        identifier = f"{stamp(now)[:-3]}Z-{arguments[0]}-{secrets.token_hex(2)}"
         folder = self._folder / identifier
         program = str(self._installation.zodbrepl)
         command = [program, "-c", str(self._cluster.source), *arguments, *hidden]

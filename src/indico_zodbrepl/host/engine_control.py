@@ -47,7 +47,7 @@ class DatabaseControl(ServerControl):
     """A client of a PostgreSQL or MariaDB server and of its guard.
 
     The guard takes leases and answers about them (see ``lease_guard``); other orders are SQL.
-    Orders about acknowledged commits go to the server's companion (see ``commit_orders``), which
+    Orders about acknowledged commits go to the server's companion (see ``commit_keeper``), which
     obeys a moment later.  ``last_tid`` of a status is 0, after ``detach`` it is the position that
     was received.
     """

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -17,7 +15,7 @@ from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing import typed_json
+from indico_zodbrepl.probing import control_sockets, typed_json
 from indico_zodbrepl.probing.answers import Acknowledging
 from indico_zodbrepl.probing.reading import AcknowledgingAnswer, read_acknowledging
 from indico_zodbrepl.probing.wire import ProbeError
@@ -26,7 +24,6 @@ from indico_zodbrepl.probing.wire import ProbeError
 ANSWER_SECONDS = 5.0
 # Seconds that a server waits for its upstream, or for followers that it leaves.
 CHANGE_SECONDS = 30.0
-_LONGEST_ANSWER = 1 << 20
 _PEER_CREDENTIALS = struct.Struct("3i")
 """PID, user and group, as of unix(7)."""
 
@@ -145,7 +142,7 @@ class ServerControl:
         Any other failure to connect is an OSError.
         """
         try:
-            with _connected(self._node, time.monotonic() + ANSWER_SECONDS) as peer:
+            with control_sockets.connected(self._node, time.monotonic() + ANSWER_SECONDS) as peer:
                 found = peer.getsockopt(
                     socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size
                 )
@@ -265,7 +262,7 @@ class ServerControl:
     def _ask(self, request: Mapping[str, object], seconds: float) -> ServerStatus:
         deadline = time.monotonic() + seconds
         try:
-            answer = _converse(self._node, json.dumps(request).encode() + b"\n", deadline)
+            answer = control_sockets.ask(self._node, json.dumps(request).encode() + b"\n", deadline)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NoServerError(
                 f"the server of node {self._node.name} does not run",
@@ -329,38 +326,3 @@ def _decode(raw: bytes) -> ServerStatus | _Refusal:
     values["last_tid"] = int(found.last_tid, 16)
     values["synchronous"] = read_acknowledging(found.synchronous)
     return ServerStatus(**values)
-
-
-def _converse(node: Node, request: bytes, deadline: float) -> bytes:
-    """Return the line of the server's answer.  Raises OSError; TimeoutError at the deadline."""
-    with _connected(node, deadline) as peer:
-        peer.sendall(request)
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
-            peer.settimeout(_remaining(deadline))
-            chunk = peer.recv(65536)
-            if not chunk or len(answer) > _LONGEST_ANSWER:
-                raise ConnectionAbortedError(0, "it ended the connection without an answer")
-            answer += chunk
-        return bytes(answer)
-
-
-@contextlib.contextmanager
-def _connected(node: Node, deadline: float) -> Iterator[socket.socket]:
-    """Connect to the control socket of a node."""
-    # The path may be too long for a socket.
-    folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with socket.socket(socket.AF_UNIX) as peer:
-            peer.settimeout(_remaining(deadline))
-            peer.connect(f"/proc/self/fd/{folder}/{control_socket(node).name}")
-            yield peer
-    finally:
-        os.close(folder)
-
-
-def _remaining(deadline: float) -> float:
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise TimeoutError
-    return remaining

@@ -51,11 +51,11 @@ class CloneFacts:
         copied: bytes of it that an interrupted clone has left.
         free: bytes free where the node's data is.
         has_data: whether the node has data of its own, which is kept.
-        private: how many transactions only the node has, and not the primary; None when that
-            can't be told, as its file is damaged or another database's.
+        private: how many transactions only the node has, and not the primary; None if that is
+            unknown, because its file is damaged or belongs to another database.
         doubtful: how many more can't be shown to be the primary's too.
-        after: the node's last transaction before all of these; None when that can't be told.
-        exported: a folder that has all of these already; None when there is none.
+        after: the node's last transaction before all of these; None if that is unknown.
+        exported: a folder that has all of these already; None if there is none.
         given_up: whether its lineage says that it can't rejoin, so that a clone is its only way.
     """
 

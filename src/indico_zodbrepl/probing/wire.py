@@ -51,12 +51,12 @@ class Conversation:
         self._deadline = deadline
 
     def send(self, data: bytes) -> None:
-        self._sock.settimeout(_remaining(self._deadline))
+        self._sock.settimeout(remaining(self._deadline))
         self._sock.sendall(data)
 
     def receive(self, most: int) -> bytes:
         """Return the next bytes, at most that many; empty at the end of the stream."""
-        self._sock.settimeout(_remaining(self._deadline))
+        self._sock.settimeout(remaining(self._deadline))
         return self._sock.recv(most)
 
     def receive_exactly(self, count: int) -> bytes:
@@ -108,7 +108,7 @@ def conversation(address: Address, deadline: float) -> Iterator[Conversation]:
     """
     try:
         with socket.create_connection(
-            (address.host, address.port), timeout=_remaining(deadline)
+            (address.host, address.port), timeout=remaining(deadline)
         ) as sock:
             yield Conversation(sock, deadline)
     except TimeoutError:
@@ -123,8 +123,9 @@ def conversation(address: Address, deadline: float) -> Iterator[Conversation]:
         ) from None
 
 
-def _remaining(deadline: float) -> float:
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
+def remaining(deadline: float) -> float:
+    """Return the seconds until a moment of ``time.monotonic``; TimeoutError if it is over."""
+    left = deadline - time.monotonic()
+    if left <= 0:
         raise TimeoutError
-    return remaining
+    return left

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from indico_zodbrepl.backends.neo import config
 from indico_zodbrepl.cluster import Cluster, Node, Role
-from indico_zodbrepl.cluster.layout import control_socket
-from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing import control_sockets, tid
 from indico_zodbrepl.probing.reading import clean
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
-MAX_ANSWER = 1 << 20
 # Age in seconds after which a NEO monitor's last check is outdated.
 STALE_SECONDS = 15.0
 
@@ -198,38 +194,17 @@ def _text(value: object) -> str | None:
 
 def _converse(node: Node, deadline: float) -> bytes:
     try:
-        # The path may be too long for a socket.
-        folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
+        return control_sockets.ask(node, b'{"do": "status"}\n', deadline)
+    except control_sockets.FolderError as error:
         raise ProbeError(
             FailureKind.UNREACHABLE,
             f"no NEO monitor's folder on this host: {node.data_directory}: {error.strerror}",
         ) from None
-    try:
-        with socket.socket(socket.AF_UNIX) as peer:
-            peer.settimeout(_remaining(deadline))
-            peer.connect(f"/proc/self/fd/{folder}/{control_socket(node).name}")
-            peer.sendall(b'{"do": "status"}\n')
-            answer = bytearray()
-            while not answer.endswith(b"\n"):
-                peer.settimeout(_remaining(deadline))
-                chunk = peer.recv(65536)
-                if not chunk or len(answer) > MAX_ANSWER:
-                    raise ProbeError(FailureKind.CLOSED, "the NEO monitor gave no whole answer")
-                answer += chunk
-            return bytes(answer)
     except TimeoutError:
         raise ProbeError(FailureKind.SILENT, "the NEO monitor does not answer") from None
+    except ConnectionAbortedError:
+        raise ProbeError(FailureKind.CLOSED, "the NEO monitor gave no whole answer") from None
     except OSError as error:
         raise ProbeError(
             FailureKind.REFUSED, f"the NEO monitor does not run: {error.strerror}"
         ) from None
-    finally:
-        os.close(folder)
-
-
-def _remaining(deadline: float) -> float:
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise TimeoutError
-    return remaining

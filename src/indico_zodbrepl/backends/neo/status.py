@@ -1,4 +1,4 @@
-"""What the report of a NEO monitor means for each node."""
+"""The state of each node, from the report of a NEO monitor."""
 
 from __future__ import annotations
 
