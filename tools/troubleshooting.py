@@ -155,6 +155,7 @@ SUBJECTS = (
             "host/replacing",
             "host/sql_export",
             "operations/clone",
+            "operations/exports",
             "operations/clone_facts",
             "operations/consensus_rejoin",
             "operations/native_rejoin",

@@ -53,6 +53,19 @@ def export(
     return done, {"missing_blobs": done.missing_blobs}
 
 
+def complete(host: Host, node: str, folder: Path) -> tuple[int, str] | None:
+    """Return how many transactions an export has, and the one before them; None without an export.
+
+    Raises OperatorError if it can't be read.
+    """
+    kept = host.kept_export(node, folder)
+    if kept is None:
+        return None
+    if kept.transactions is None:
+        raise OperatorError("the recovery export can't be read", str(folder))
+    return kept.transactions, kept.after
+
+
 def names(host: Host, node: str, folder: Path) -> list[str]:
     """Return what an export of a node holds, such as ``Conference 12 "Title"``.
 

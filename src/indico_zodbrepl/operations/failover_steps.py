@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Self
 
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs_answers import Comparison, describe
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.operations.candidates import (
@@ -15,7 +14,7 @@ from indico_zodbrepl.operations.candidates import (
     lost_count,
     transactions,
 )
-from indico_zodbrepl.operations.exports import export, names
+from indico_zodbrepl.operations.exports import complete, export, names
 from indico_zodbrepl.operations.model import (
     Context,
     Figures,
@@ -70,12 +69,8 @@ class ExportTail(Step):
     def check(self, context: Context) -> Figures | None:
         """Return the figures of a complete folder; it appears whole, after the mark."""
         folder = Path(str(self.arguments["folder"]))
-        kept = context.host.kept_export(self.subject, folder)
-        if kept is None:
-            return None
-        if kept.transactions is None:
-            raise OperatorError("the recovery export can't be read", str(folder))
-        return self._figures(context, kept.transactions, folder)
+        found = complete(context.host, self.subject, folder)
+        return None if found is None else self._figures(context, found[0], folder)
 
     def do(self, context: Context) -> Figures:
         node, arguments = context.cluster.node(self.subject), self.arguments

@@ -13,7 +13,7 @@ from indico_zodbrepl.host.interface import START_SECONDS
 from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableError
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS
-from indico_zodbrepl.operations.exports import names
+from indico_zodbrepl.operations.exports import complete, names
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.roles import QUICK_SECONDS
 from indico_zodbrepl.probing.times import now
@@ -27,7 +27,7 @@ KEEP_TAIL = "rejoin-keep-tail"
 class KeepTail(Step):
     """Find and export the divergent transactions of a stopped node.
 
-    If that fails, the node is marked, and starts in no role until it has succeeded.
+    If its data prevent that, the node is marked, and starts in no role until it has succeeded.
     """
 
     action = "rejoin-keep-tail"
@@ -49,15 +49,14 @@ class KeepTail(Step):
 
     def check(self, context: Context) -> Figures | None:
         folder = Path(str(self.arguments["folder"]))
-        kept = context.host.kept_export(self.subject, folder)
-        if kept is None:
+        found = complete(context.host, self.subject, folder)
+        if found is None:
             return None
-        if kept.transactions is None:
-            raise OperatorError("the recovery export can't be read", str(folder))
+        count, after = found
         return {
-            **_exported(context, self.subject, folder, kept.transactions),
+            **_exported(context, self.subject, folder, count),
             "aside": True,
-            "common": None if int(kept.after, 16) == 0 else kept.after,
+            "common": None if int(after, 16) == 0 else after,
         }
 
     def do(self, context: Context) -> Figures:
