@@ -44,6 +44,30 @@ def wait_for_automation(successors: Sequence[NodeStatus], commands: Commands) ->
     )
 
 
+def wait_for_rejoin(node: NodeStatus, commands: Commands) -> Procedure:
+    """Return the procedure while the automation is expected to rejoin a former primary."""
+    command = commands.zodbrepl
+    return Procedure(
+        f"Wait until node {node.name} rejoins",
+        (
+            ProcedureStep(
+                f"Node {node.name} rejoins automatically within seconds after its host answers. "
+                "What only it has is exported first."
+            ),
+            ProcedureStep(
+                "If it does not follow after a minute, check the log on its host; only then "
+                "rejoin it by hand:",
+                (
+                    commands.show_log(f"automation-{node.host}"),
+                    command("rejoin", node.name, "--dry-run"),
+                    command("rejoin", node.name),
+                ),
+            ),
+            look(commands),
+        ),
+    )
+
+
 def make_room(node: NodeStatus, candidate: NodeStatus | None, commands: Commands) -> Procedure:
     """Return the procedure for a node whose disk is full.
 

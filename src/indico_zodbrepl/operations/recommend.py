@@ -18,7 +18,7 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.promotion import assigned_primary, best_candidate
-from indico_zodbrepl.monitor.rules.facts import RUNNING, reviving
+from indico_zodbrepl.monitor.rules.facts import RUNNING, rejoins_automatically, reviving
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot, State
 from indico_zodbrepl.operations import by_hand
 from indico_zodbrepl.operations import open_procedures as open_words
@@ -341,6 +341,10 @@ class _Recommender:
         needs_copy = node.condition is Condition.NEEDS_SEEDING or node.is_damaged
         if clones and (needs_copy or not rejoins):
             operation, procedure = "clone", words.clone(node, self._commands)
+        elif rejoins and rejoins_automatically(self._snapshot.automation, node):
+            waiting = by_hand.wait_for_rejoin(node, self._commands)
+            refusal = self._refusals.of("rejoin", node)
+            return Recommendation("", node.name, words.not_yet(waiting, refusal))
         elif rejoins:
             operation, procedure = "rejoin", words.rejoin(node, self._commands)
         else:

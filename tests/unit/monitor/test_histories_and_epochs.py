@@ -1,5 +1,6 @@
 """Diverged nodes, refused starts, held writes, epoch records and operations without an end."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.host_status import Automation, Pause
 from indico_zodbrepl.monitor.node_status import StartRefusal
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot, State
 from indico_zodbrepl.operations.recommend import procedures as advise
@@ -112,6 +114,35 @@ def test_a_primary_of_the_past_that_is_out_of_reach_is_not_to_be_started(disk: s
     assert not any("start node-a" in each.hint for each in found.warnings)
     steps = [step for procedure in advise(cluster(), found, HOME) for step in procedure.steps]
     assert not any("start node-a" in command for step in steps for command in step.commands)
+
+
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ({}, True),
+        ({"leader": "a"}, False),
+        ({"paused": Pause("anne", "work", "")}, False),
+        ({"problem": "etcd does not answer"}, False),
+    ],
+)
+def test_nobody_rejoins_by_hand_what_the_automation_will(
+    changes: dict[str, Any], waits: bool
+) -> None:
+    leads = dataclasses.replace(Automation(3.0, leader="b"), **changes)
+    found = snapshot(**FAILED_OVER, automation=leads)
+    told = alert(found, "node a is unreachable; it is no longer the primary")
+    assert waits == ("it then rejoins automatically" in told.hint)
+    assert waits != ("`bin/zodbrepl rejoin a`" in told.hint)
+    assert "`bin/zodbrepl clone a`" in told.hint
+    titles = [each.title for each in advise(cluster(), found, HOME)]
+    assert ("Wait until node a rejoins" if waits else "Rejoin node a") in titles
+    assert ("Rejoin node a" if waits else "Wait until node a rejoins") not in titles
+
+
+def test_the_automation_leaves_a_quarantined_node_to_an_operator() -> None:
+    lineages = {"a": (Condition.QUARANTINED, "3 transactions only here.")}
+    found = snapshot(**FAILED_OVER, lineages=lineages, automation=Automation(3.0, leader="b"))
+    assert "Rejoin node a" in [each.title for each in advise(cluster(), found, HOME)]
 
 
 def test_the_records_alone_tell_that_a_primary_is_one_of_the_past() -> None:

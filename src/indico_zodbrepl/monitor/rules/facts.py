@@ -11,7 +11,7 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.supervisor import NOT_KNOWN
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.host_status import HostStatus
+from indico_zodbrepl.monitor.host_status import Automation, HostStatus
 from indico_zodbrepl.monitor.node_status import NodeStatus, Program
 from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.probing.answers import Hold, Replication, ServerAnswer, ServerRole
@@ -177,6 +177,23 @@ def bring_back(facts: Facts, node: NodeStatus) -> str:
     operation = reviving(node, led=any(each.leads for each in facts.nodes))
     start = start_command(facts.commands, operation, node.name)
     return remedy(facts.commands, start, f"node-{node.name}", node.program)
+
+
+def rejoins_automatically(automation: Automation | None, node: NodeStatus) -> bool:
+    """Return True if the automation rejoins a former primary as soon as its host answers.
+
+    Args:
+        automation: None where it is off.
+    """
+    return (
+        automation is not None
+        and not automation.problem
+        and automation.paused is None
+        and automation.leader == node.superseded_by
+        and node.superseded_by is not None
+        and node.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
+        and not node.is_damaged
+    )
 
 
 def way_back(facts: Facts, node: NodeStatus) -> str:

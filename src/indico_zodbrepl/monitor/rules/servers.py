@@ -14,6 +14,7 @@ from indico_zodbrepl.monitor.rules.facts import (
     bring_back,
     condition,
     plays,
+    rejoins_automatically,
     shown_program,
     start_verb,
     way_back,
@@ -117,13 +118,17 @@ def _evidence(node: NodeStatus) -> str:
 def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
     """Warn of a replaced primary; its start would bring divergent transactions back."""
     command = facts.commands.zodbrepl
+    if rejoins_automatically(facts.findings.automation, node):
+        way = "bring its host and disk back: it then rejoins automatically"
+    else:
+        start = "do not start it. When" if facts.can("rejoin") else "when"
+        way = f"{start} its host and disk are back: {way_back(facts, node)}"
     return Alert(
         Level.WARNING,
         node.name,
         f"node {node.name} is unreachable; it is no longer the primary",
         f"node {primary} took over from it; {_evidence(node)}",
-        f"{'do not start it. When' if facts.can('rejoin') else 'when'} its host and disk are back: "
-        f"{way_back(facts, node)}."
+        f"{way}."
         + (
             f" If its data is gone for good: `{command('clone', node.name)}`"
             if facts.can("clone")
