@@ -7,12 +7,14 @@ import sys
 
 import pytest
 from ZODB.FileStorage import FileStorage
+from ZODB.fsIndex import fsIndex
 from ZODB.scripts import repozo
 
 from data_files import Site
-from indico_zodbrepl.dataplane.backup import pieces, received, repository, tail
+from indico_zodbrepl.dataplane.backup import pieces, progress, received, tail
 from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
 from indico_zodbrepl.dataplane.backup.repository import Repository
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, DataFileError, InUse
 
 
@@ -91,12 +93,44 @@ def test_what_is_recovered_is_the_file_that_was_backed_up(kept, site, tmpdir):
 
 @pytest.mark.parametrize('indexed', [True, False])
 def test_an_index_comes_with_it_and_nothing_else(kept, site, tmpdir, indexed):
+    """A backup of an earlier release, or of repozo, has an index of its own."""
     name = kept.back_up(site)['name']
-    if not indexed:
-        kept.folder.join(name.replace('.fs', '.index')).remove()
+    if indexed:
+        kept.folder.join(name.replace('.fs', '.index')).write('no longer to be trusted')
+    site.undo(site.commit(u'c', u'a')[-1])
+    kept.back_up(site)
     kept.recover(tmpdir.mkdir('restored').join('again.fs'))
     assert ['again.fs', 'again.fs.index'] == sorted(
         each.basename for each in tmpdir.join('restored').listdir())
+    whole = site.copy_to(tmpdir.join('whole.fs'))
+    FileStorage(whole.path).close()
+    ours, theirs = (fsIndex.load(str(tmpdir.join(name)) + '.index')
+                    for name in ('restored/again.fs', 'whole.fs'))
+    assert theirs['pos'] == ours['pos']
+    assert dict(theirs['index'].items()) == dict(ours['index'].items())
+
+
+def noted(read, positions):
+    """A function that notes the positions at which another one reads."""
+    def noting(self, position, *more):
+        positions.append(position)
+        return read(self, position, *more)
+    return noting
+
+
+def test_no_backup_reads_what_it_has_already(kept, site, tmpdir, monkeypatch):
+    """A killed server leaves no index, and a large file takes minutes to read."""
+    site.commit(*[u'%d' % number for number in range(100)])
+    kept.back_up(site)
+    had = tmpdir.join('Data.fs').size()
+    site.commit(u'c')
+    tmpdir.join('Data.fs.index').remove()
+    read = []
+    monkeypatch.setattr(DataFile, 'at', noted(DataFile.at, read))
+    assert 'incremental' == kept.back_up(site)['kind']
+    assert had > 20000
+    assert read
+    assert had <= min(read)
 
 
 def test_each_backup_can_be_had_again_by_its_time(kept, site, tmpdir):
@@ -166,8 +200,8 @@ def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     assert before[0].encode('hex') == kept.recover(tmpdir.join('again.fs'))['tid']
     stem = '2026-01-01-00-00-03'
     full = '2026-01-01-00-00-01'
-    assert [full + '.blobs', full + '.dat', full + '.fs', full + '.index',
-            stem + '.blobs', stem + '.deltafs', stem + '.index'] == kept.names()
+    assert [full + '.blobs', full + '.dat', full + '.fs',
+            stem + '.blobs', stem + '.deltafs'] == kept.names()
 
 
 def content(site):
@@ -290,10 +324,9 @@ def test_two_do_not_work_in_one_folder(kept, site):
 
 
 def test_how_far_it_is_is_reported(kept, site, monkeypatch):
-    monkeypatch.setattr(repository.Counted.add.__func__, '__defaults__', None)
+    monkeypatch.setattr(progress.Counted.add.__func__, '__defaults__', None)
     kept.back_up(site)
-    assert {'copied'} >= set(each['stage'] for each in kept.said)
-    assert kept.said
+    assert {'verified'} == set(each['stage'] for each in kept.said)
     assert set(['stage', 'done', 'total']) == set(kept.said[0])
 
 

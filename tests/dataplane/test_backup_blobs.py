@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from blob_sites import BlobSite
-from indico_zodbrepl.dataplane.backup import blobs, received, repository, tail
+from indico_zodbrepl.dataplane.backup import blobs, progress, received, repository, tail
 from indico_zodbrepl.dataplane.backup.pieces import NotWhole
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.blobs import Blobs
@@ -212,7 +212,7 @@ def test_files_that_no_backup_needs_are_removed(kept, site):
     for name in kept.names():
         if name.startswith('2026-01-01-00-00-01'):
             kept.folder.join(name).remove()
-    store = blobs.Store(str(kept.folder), repository.Counted(lambda said: None))
+    store = blobs.Store(str(kept.folder), progress.Counted(lambda said: None))
     kept.folder.ensure('blobs', '0x01', 'what a kill left.blob.part')
     assert 2 == store.sweep()
     assert not kept.folder.join('blobs', '0x01').check()

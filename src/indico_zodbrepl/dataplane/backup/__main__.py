@@ -11,7 +11,8 @@ import sys
 
 from indico_zodbrepl.dataplane.backup import received, sqlite, tail
 from indico_zodbrepl.dataplane.backup.blobs import Store
-from indico_zodbrepl.dataplane.backup.repository import Counted, Repository
+from indico_zodbrepl.dataplane.backup.progress import Counted
+from indico_zodbrepl.dataplane.backup.repository import Repository
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
 IDLE = 10  # niceness: other programs have priority

@@ -54,7 +54,7 @@ class Store(object):
 
     Args:
         folder: of the backups.
-        count: a `repository.Counted`.
+        count: a `progress.Counted`.
     """
 
     def __init__(self, folder, count):

@@ -8,13 +8,14 @@ import os
 
 from ZODB.scripts import repozo
 
-from indico_zodbrepl.dataplane.backup import blobs, pieces, repository
+from indico_zodbrepl.dataplane.backup import blobs, contents, pieces, repository
 from indico_zodbrepl.dataplane.backup.pieces import Piece
+from indico_zodbrepl.dataplane.backup.progress import Counted
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.blobs import FOLDER
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged
-from indico_zodbrepl.dataplane.datafs.records import START, time_of
+from indico_zodbrepl.dataplane.datafs.records import time_of
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 COMPRESSED = 'z'
@@ -46,10 +47,11 @@ def missing(folder, path, begin):
     Returns a dict for JSON: `missing`, a list of paths in the folder of backups.  Raises Damaged.
     """
     os.chdir(folder)
-    count = repository.Counted(lambda progress: None)
+    count = Counted(lambda progress: None)
     piece = Piece('', begin, begin + os.path.getsize(path), '')
-    with _Parts(_chain_to('.', begin), path, piece) as all_:
-        found = all_.revisions(begin)
+    chain = _chain_to('.', begin)
+    with _Parts(chain, path, piece) as all_:
+        found = contents.of_next_piece(all_, chain, piece.end, count).blobs
     lacking = blobs.Store('.', count).missing(found)
     return {'missing': [os.path.join(FOLDER, each) for each in lacking]}
 
@@ -68,7 +70,7 @@ def add(folder, path, begin, say):
     os.chdir(folder)  # repozo can't read its own lists if a path in them has blanks
     pieces.wait_for_a_new_name()
     chain = _chain_to('.', begin)
-    count = repository.Counted(say)
+    count = Counted(say)
     repozo.READCHUNK = repository.BLOCK
     repozo.dofile = count.counting(repozo.dofile)
     size = os.path.getsize(path)
@@ -79,9 +81,9 @@ def add(folder, path, begin, say):
     piece = Piece(name, begin, begin + size, md5)
     store = blobs.Store('.', count)
     with _Parts(chain, path, piece) as all_:
-        repository.look_at(all_, max(begin, START), piece.end, count)
+        found = contents.of_next_piece(all_, chain, piece.end, count)
         tid = all_.last().tid
-        number, files = store.list_received(all_.revisions(begin), pieces.blobs_of('.', name))
+    number, files = store.list_received(found.blobs, pieces.blobs_of('.', name))
     # As repozo does it: a piece that no list names is what an interrupted backup left.
     os.rename(path, name)
     pieces.write_list(pieces.list_of('.', chain[0].name if chain else name), chain + [piece])
@@ -118,7 +120,6 @@ class _Parts(DataFile):
     """
 
     def __init__(self, chain, path, piece):
-        self._chain = chain
         parts = [(os.path.join('.', each.name), each) for each in chain] + [(path, piece)]
         self._parts = [(open(path, 'rb'), piece) for path, piece in parts]
         self._window, self._begin = b'', 0
@@ -130,11 +131,6 @@ class _Parts(DataFile):
     def close(self):
         for opened, _piece in self._parts:
             opened.close()
-
-    def revisions(self, begin):
-        """Return oid and tid of the blobs from a position on, and of parts without their list."""
-        begin = repository.first_without_list(self._chain, begin)
-        return repository.revisions(self, max(begin, START), self.end)
 
     def present_size(self):
         return self.size

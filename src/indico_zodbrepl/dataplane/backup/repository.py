@@ -7,15 +7,16 @@ from __future__ import absolute_import
 
 import contextlib
 import fcntl
+import itertools
 import os
 
-from ZODB.FileStorage import FileStorage
 from ZODB.scripts import repozo
 
-from indico_zodbrepl.dataplane.backup import blobs, pieces
+from indico_zodbrepl.dataplane.backup import blobs, contents, pieces
 from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
+from indico_zodbrepl.dataplane.backup.progress import Counted
 from indico_zodbrepl.dataplane.datafs import disk
-from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, blob_records, folder_of
+from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, folder_of
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import (
     Changed,
@@ -113,7 +114,7 @@ class Repository(object):
             before = self._newest()
             options = repozo.parseargs(['-B', '-Q', '-r', '.', '-f', path] + ['-F'] * full)
             options.test_now = repozo.gen_filedate(options)
-            kept = _Kept(self._store, source, options, before, needed, verify, self._count)
+            kept = _Source(self._store, options, before, needed, verify, self._count)
             repozo.FileStorage = kept.opened
             self._count.begin('copied', self._expected(end, full))
             _repozo(options, repozo.do_backup)
@@ -125,7 +126,7 @@ class Repository(object):
                 return _told('none', '', 0, end, last.tid)
             piece = after[-1]
             try:
-                self._verify(source, path, end, piece)
+                self._verify(piece)
             except DataFileError:
                 self._drop_after(before)
                 raise
@@ -159,18 +160,12 @@ class Repository(object):
             pieces.write_list(pieces.list_of('.', after[0].name), after[:-1])
             pieces.remove('.', after[-1].name)
 
-    def _verify(self, source, path, end, piece):
-        """Raise Damaged unless a piece is complete and consists of complete transactions."""
-        if piece.end < end:
-            raise Damaged(path, piece.end, 'this is no transaction')
-        self._count.begin('verified', 2 * (piece.end - piece.begin))
+    def _verify(self, piece):
+        """Raise NotWhole unless a piece is what repozo has read, complete."""
+        self._count.begin('verified', piece.end - piece.begin)
         md5, size = repozo.get_checksum_and_size_of_file(piece.name, False)
         if (md5, size) != (piece.md5, piece.end - piece.begin):
             raise NotWhole('%s was written wrongly' % piece.name)
-        with DataFile(path) as now:  # it may have grown since it was opened
-            if source.replaced():
-                raise Changed('%s was packed' % path)
-            look_at(now, max(piece.begin, START), piece.end, self._count)
 
     def inspect(self, at):
         """Check a backup: the sizes and MD5 of all its pieces, the SHA-256 of its blobs.
@@ -265,12 +260,16 @@ class Repository(object):
             raise NotWhole('%s: %s' % (self._folder, error))
         with DataFile(growing) as made:
             self._count.begin('verified', made.end)
-            count = look_at(made, START, made.end, self._count, set(each.path for each in kept))
+            found, index = contents.of_all(made, self._count)
             last, size = made.last(), made.size
             if made.end != size:
                 raise NotWhole('%s ends within a transaction' % self._folder)
-        if not os.path.exists(growing + '.index'):
-            FileStorage(growing).close()  # which makes it
+        have = set(each.path for each in kept)
+        for path in itertools.starmap(blobs.path_of, found.blobs):
+            if path not in have:
+                raise NotWhole('the backup has no file of a blob: %s' % (
+                    os.path.join(FOLDER, path)))
+        index.save(size, growing + '.index')
         total = sum(each.bytes for each in kept)
         self._store.restore(kept, folder_of(target))
         for path in (growing, growing + '.index'):
@@ -281,17 +280,18 @@ class Repository(object):
             disk.remove(growing + left)
         disk.sync_folder(disk.parent(target))
         return {'bytes': size, 'tid': last.tid.encode('hex'), 'time': time_of(last.tid),
-                'transactions': count, 'blobs': len(kept), 'blob_bytes': total}
+                'transactions': found.transactions, 'blobs': len(kept), 'blob_bytes': total}
 
 
-class _Kept(object):
-    """The blobs of a piece, kept when repozo opens the data file to see up to where it copies.
+class _Source(object):
+    """The data file as repozo opens it: a FileStorage would read all that no index has.
+
+    When it is opened, the transactions of the new piece are checked and their blobs are kept.
 
     Args:
         store: a `blobs.Store`.
-        source: the open DataFile.
         options: repozo's.
-        chain: the pieces before.
+        chain: the pieces before; empty for a full backup.
         needed: bytes that the piece itself needs.
         verify: as for `blobs.Store.add`.
         count: a Counted.
@@ -300,82 +300,51 @@ class _Kept(object):
         number, bytes: of the blobs.
     """
 
-    def __init__(self, store, source, options, chain, needed, verify, count):
+    def __init__(self, store, options, chain, needed, verify, count):
         self._store = store
-        self._source = source
         self._options = options
         self._chain = chain
         self._needed = needed
         self._verify = verify
         self._count = count
+        self._end = START
+        self._index = _NoIndex()
         self.number = self.bytes = 0
 
     def opened(self, path, read_only):
-        """Return a FileStorage, in place of repozo's, after its blobs were kept."""
-        storage = FileStorage(path, read_only=read_only)
-        try:
-            self._keep(path, storage.getSize())
-        except DataFileError:
-            storage.close()
-            if self._source.replaced():
-                raise Changed('%s was packed' % path)
-            raise
-        return storage
+        """Return this object, in place of a FileStorage.  Raises DataFileError."""
+        chain = [] if self._options.full else self._chain
+        with DataFile(path) as now:  # it may have grown since the backup began
+            self._end = now.end
+            self._count.begin('verified', now.end - (chain[-1].end if chain else 0))
+            try:
+                found = contents.of_next_piece(now, chain, now.end, self._count)
+                self._keep_blobs(path, found.blobs)
+            except DataFileError:
+                if now.replaced():
+                    raise Changed('%s was packed' % path)
+                raise
+            self._count.begin('copied', now.end - (chain[-1].end if chain else 0))
+        return self
 
-    def _keep(self, path, end):
-        options = self._options
-        chain = [] if options.full else self._chain
-        had = chain[-1].end if chain else 0
-        with DataFile(path) as now:
-            found = revisions(now, max(first_without_list(chain, had), START), end)
-        name = pieces.blobs_of('.', repozo.gen_filename(options, '', options.test_now))
+    def _keep_blobs(self, path, found):
+        name = pieces.blobs_of('.', repozo.gen_filename(self._options, '', self._options.test_now))
         self.number, self.bytes = self._store.add(
             Blobs(folder_of(path)), found, name, self._verify,
             lambda size: check_space(size + self._needed))
-        self._count.begin('copied', end - had)
+
+    def getSize(self):  # noqa: N802 repozo calls it
+        return self._end
+
+    def close(self):
+        pass
 
 
-def first_without_list(chain, end):
-    """Return where the first piece without a list of its blobs begins, or the end of all.
+class _NoIndex(object):
+    """A backup has none: whatever restores it reads all headers, and makes the index of these."""
 
-    A release that kept no blobs, or repozo itself, has made it.
-    """
-    return min([each.begin for each in chain
-                if not os.path.exists(pieces.blobs_of('.', each.name))] + [end])
-
-
-def revisions(data_file, begin, end):
-    """Return oid and tid of each blob between two positions of a DataFile."""
-    found = []
-    for transaction in data_file.forward(begin):
-        if transaction.position >= end:
-            break
-        found += [(each.oid, each.tid) for each in blob_records(data_file, transaction)]
-    return found
-
-
-def look_at(data_file, begin, end, count, kept=None):
-    """Read all headers between two positions; return the number of transactions.
-
-    Args:
-        kept: a set of paths, to check that it has each blob.
-
-    Raises Damaged, NotWhole.
-    """
-    found = 0
-    for transaction in data_file.forward(begin):
-        if transaction.position >= end:
-            break
-        for record in data_file.records(transaction):
-            data_file.data_at(record)
-        for record in blob_records(data_file, transaction) if kept is not None else ():
-            path = blobs.path_of(record.oid, record.tid)
-            if path not in kept:
-                raise NotWhole('the backup has no file of a blob: %s' % (
-                    os.path.join(FOLDER, path)))
-        found += 1
-        count.add(transaction.size)
-    return found
+    def save(self, position, path):
+        pass
 
 
 def _repozo(options, work):
@@ -405,42 +374,3 @@ def check_space(needed):
 def _sync(path):
     with open(path, 'r+b') as opened:
         os.fsync(opened.fileno())
-
-
-REPORT_EACH = 0.5  # seconds
-
-
-class Counted(object):
-    """A counter of bytes that reports progress now and then.
-
-    Args:
-        say: called with a dict of stage, done and total, in bytes; the total may be None.
-    """
-
-    def __init__(self, say):
-        self._say = say
-        self._stage, self._total, self._done = '', None, 0
-        self._next = 0
-
-    def begin(self, stage, total):
-        self._stage, self._total, self._done = stage, total, 0
-
-    def add(self, count):
-        self._done += count
-        if monotonic() >= self._next:
-            self._next = monotonic() + REPORT_EACH
-            total = self._total and max(self._total, self._done)
-            self._say({'stage': self._stage, 'done': self._done, 'total': total})
-
-    def counting(self, dofile):
-        """Return a counting version of repozo's dofile, through which repozo reads everything."""
-        dofile = getattr(dofile, 'uncounted', dofile)
-
-        def counted(func, fp, n=None):
-            def one(data):
-                func(data)
-                self.add(len(data))
-            return dofile(one, fp, n)
-
-        counted.uncounted = dofile
-        return counted

@@ -227,25 +227,38 @@ class DataFile(object):
                 if oid in wanted:
                     yield oid
 
-    def records(self, transaction):
-        """Yield the Records of a transaction.  Raises Damaged."""
-        position, end = transaction.records, transaction.end - NUMBER.size
-        while position < end:
-            record = self.record(transaction, position)
-            yield record
-            position = record.position + (record.length or NUMBER.size)
-
     def record(self, transaction, position):
         """Return the Record of a transaction that begins at a position.  Raises Damaged."""
-        oid, tid, previous, begin, version, length = RECORD.unpack(
-            self.read(position, RECORD.size))
-        data = position + RECORD.size
-        if (begin != transaction.position or version
-                or data + (length or NUMBER.size) > transaction.end - NUMBER.size):
+        found = next(self.records(transaction, position), None)
+        if found is None:
             raise Damaged(self.path, position, 'this is no record of transaction %s'
                           % transaction.tid.encode('hex'))
-        back = 0 if length else self.number(data)
-        return Record(oid, tid, data, length, back, previous)
+        return found
+
+    def records(self, transaction, position=None):
+        """Yield the Records of a transaction, the first ones or those from a position on.
+
+        Raises Damaged.
+        """
+        begin, end = transaction.position, transaction.end - NUMBER.size
+        position = transaction.records if position is None else position
+        new = tuple.__new__
+        while position < end:
+            # As `read` does: there are millions of records, and a call costs as much as the rest.
+            at = position - self._begin
+            if 0 <= at <= len(self._window) - RECORD.size:
+                fields = RECORD.unpack_from(self._window, at)
+            else:
+                fields = RECORD.unpack(self.read(position, RECORD.size))
+            oid, tid, previous, of, version, length = fields
+            data = position + RECORD.size
+            following = data + (length or NUMBER.size)
+            if of != begin or version or following > end:
+                raise Damaged(self.path, position, 'this is no record of transaction %s'
+                              % transaction.tid.encode('hex'))
+            back = 0 if length else self.number(data)
+            yield new(Record, (oid, tid, data, length, back, previous))
+            position = following
 
     def data(self, record):
         """Return a record's data, which may be in an older record; None if it has none."""

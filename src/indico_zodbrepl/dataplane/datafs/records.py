@@ -18,8 +18,8 @@ RECORD = struct.Struct('>8s8sQQHQ')
 NUMBER = struct.Struct('>Q')
 PACKED = b'p'
 UNFINISHED = b'c'
-# 'u' was written by ZODB before 3.3 and is still read.
-COMPLETE = b' pu'
+UNDONE = b'u'  # written by ZODB before 3.3, and still read
+COMPLETE = b' ' + PACKED + UNDONE
 NO_DATA = (1 << 64) - 1
 
 
