@@ -26,6 +26,7 @@ from pathlib import Path
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.operations import executor, model as actions, planning as requests
+from indico_zodbrepl.operations.execution import Observer
 action, when = json.loads(moment) or (None, None)
 EFFECTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.kill", "shutil.rmtree",
            "subprocess.Popen", "socket.connect")
@@ -43,7 +44,7 @@ def hook(event, arguments):
     if now == action and effects[now] == when:
         original_kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
-class Killer(executor.Observer):
+class Killer(Observer):
     def step(self, running, index):
         global now
         step, record = running.plan.steps[index], running.records[index]

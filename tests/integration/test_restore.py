@@ -68,9 +68,10 @@ from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.operations import executor
+from indico_zodbrepl.operations.execution import Observer
 from indico_zodbrepl.operations.restore import plan_restore
 from indico_zodbrepl.operations.restore_facts import gather
-class Killer(executor.Observer):
+class Killer(Observer):
     def step(self, running, index):
         step, record = running.plan.steps[index], running.records[index]
         if (step.action, record.progress) == (action, progress):

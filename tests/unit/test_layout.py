@@ -266,7 +266,7 @@ MAY_MAKE_THREADS = {
     "monitord/notifiers.py": "one for each hook",
     "monitord/program.py": "the server of metrics",
     "monitord/verifier.py": "comparisons that take minutes, one at a time",
-    "operations/executor.py": "a step, which returns or raises one thing",
+    "operations/step_time.py": "a step, which returns or raises one thing",
     "setup": "imports nothing of the package",
 }
 THREADS = {"Thread", "ThreadPoolExecutor"}

@@ -17,7 +17,7 @@ from indico_zodbrepl.host.candidacy import Candidacy
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.peers import of_nodes
 from indico_zodbrepl.operations import executor, journal
-from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.execution import Observer
 from indico_zodbrepl.operations.model import Finding, Loss, Plan, Verdict
 from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.takeover import ACTOR, plan_takeover

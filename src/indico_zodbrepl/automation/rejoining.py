@@ -35,7 +35,7 @@ from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostErr
 from indico_zodbrepl.host.promise import Fate
 from indico_zodbrepl.host.supervisor import Supervisor, program_states
 from indico_zodbrepl.operations import executor, planning, store
-from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.execution import Observer
 from indico_zodbrepl.operations.losses import NEVER_TOLD
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Verdict
 from indico_zodbrepl.operations.planning import Request

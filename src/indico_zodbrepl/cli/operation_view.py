@@ -11,7 +11,7 @@ from rich.table import Table
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.execution import Observer
 from indico_zodbrepl.operations.messages import (
     endings,
     figures_in_words,

@@ -20,7 +20,6 @@ from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host.acknowledging import describe
 from indico_zodbrepl.host.interface import DryRun, Host, host_of, this_host
 from indico_zodbrepl.operations import journal, operation, store
-from indico_zodbrepl.operations.executor import within
 from indico_zodbrepl.operations.journal import Told
 from indico_zodbrepl.operations.model import (
     Context,
@@ -32,6 +31,7 @@ from indico_zodbrepl.operations.model import (
     Verdict,
 )
 from indico_zodbrepl.operations.roles import Assign, Fence, lead
+from indico_zodbrepl.operations.step_time import within
 from indico_zodbrepl.operations.switchover_steps import PauseWrites
 
 LIMIT_SECONDS = 240.0
