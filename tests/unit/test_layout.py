@@ -189,7 +189,8 @@ def test_a_checker_finds_nothing_in_the_python_3_code(command: list[str]) -> Non
 
 # Files outside of backends/ that may ask which backend a cluster has, and why.
 MAY_ASK_THE_BACKEND = {
-    "cluster/validation.py": "below backends: says which options a backend's section has",
+    "cluster/backend_rules.py": "below backends: says which options a backend's section has",
+    "cluster/validation.py": "below backends: says how many workers a database server bears",
     "bench": "a benchmark compares the backends: it makes a site of each",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.places import Problem
 from indico_zodbrepl.cluster.shapes import SHAPES
 
 LEAST_MEMBERS = 3

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.hosts import ClusterHost, LinkEncryption
 from indico_zodbrepl.cluster.model import Cluster, Node, Role
-from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.places import Problem
 from indico_zodbrepl.cluster.programs import Admin, IndicoInstance, Watch
 from indico_zodbrepl.cluster.shapes import SHAPES
 

@@ -1,4 +1,4 @@
-"""Addresses of a cluster, and where in its file they are written.  Pure."""
+"""Addresses of a cluster, lines of its file, and what is wrong in one.  Pure."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One thing wrong in a cluster file, in one line."""
+
+    where: Position
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
 
 
 class Positions:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from indico_zodbrepl.cluster.backend_rules import backend_problems
 from indico_zodbrepl.cluster.failover_rules import failover_problems
 from indico_zodbrepl.cluster.host_rules import host_problems
-from indico_zodbrepl.cluster.model import Cluster, FileStore, Node, Role
-from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.places import Problem
 from indico_zodbrepl.cluster.programs import Encryption, Watch
-from indico_zodbrepl.cluster.settings import NeoSettings, ServerSettings
-from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
+from indico_zodbrepl.cluster.settings import ServerSettings
+from indico_zodbrepl.cluster.shapes import SHAPES
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Addresses = Mapping[str, frozenset[IPAddress]]
@@ -47,166 +48,21 @@ def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
         cluster: as read from the file.
         addresses: IP addresses of each host name; empty for one that does not resolve.
     """
-    found = [problem for rule in RULES for problem in rule(cluster, addresses)]
+    found = [
+        *backend_problems(cluster),
+        *host_problems(cluster),
+        *_hosts(cluster, addresses),
+        *_ports(cluster, addresses),
+        *_data_directories(cluster, addresses),
+        *failover_problems(cluster),
+        *_programs(cluster),
+    ]
     return sorted(found, key=lambda problem: (str(problem.where.file), problem.where.line))
 
 
-def _backend(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if cluster.backend not in SHAPES:
-        yield Problem(
-            cluster.where(None, key="backend"),
-            f"unknown backend {cluster.backend!r} (known: {', '.join(SHAPES)})",
-        )
-
-
-def _shape(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    shape = SHAPES.get(cluster.backend)
-    if shape is None:
-        return
-    for node in cluster.nodes:
-        yield from _node_shape(cluster, node, shape)
-    for kind, most, names in (
-        ("node", shape.most_nodes, [node.name for node in cluster.nodes]),
-        ("indico", shape.most_indico, [instance.name for instance in cluster.indico]),
-    ):
-        for name in names[most:] if most is not None else ():
-            yield Problem(
-                cluster.where(kind, name),
-                f"the backend {cluster.backend} allows at most {most} <{kind}>",
-            )
-
-
-def _node_shape(cluster: Cluster, node: Node, shape: Shape) -> Iterator[Problem]:
-    if node.role not in shape.roles:
-        yield Problem(
-            cluster.where("node", node.name, "role"),
-            f"the backend {cluster.backend} has no role {node.role}; use {', '.join(shape.roles)}",
-        )
-    for key, port in ((STORAGE_PORT, node.storage_port), (REPLICATION_PORT, node.replication_port)):
-        if key in shape.ports and port is None:
-            yield Problem(cluster.where("node", node.name), f"node {node.name} needs a {key}")
-        elif key not in shape.ports and port is not None:
-            yield Problem(
-                cluster.where("node", node.name, key),
-                f"nodes of the backend {cluster.backend} have no {key}",
-            )
-    if not node.managed and not shape.may_be_foreign:
-        yield Problem(
-            cluster.where("node", node.name, "managed"),
-            f"nodes of the backend {cluster.backend} are always managed",
-        )
-
-
-def _engine(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    shape = SHAPES.get(cluster.backend)
-    if shape is None:
-        return
-    sections = {other.section for other in SHAPES.values() if other.section} - {shape.section}
-    for section in sections:
-        where = cluster.positions.find(section)
-        if where is not None:
-            yield Problem(where, f"<{section}> is not for the backend {cluster.backend}")
-    if shape.section and cluster.settings is None:
-        yield Problem(
-            cluster.where(None, key="backend"),
-            f"the backend {cluster.backend} needs a section <{shape.section}>",
-        )
-    if isinstance(cluster.settings, ServerSettings) and cluster.settings.password_file is None:
-        for node in cluster.nodes:
-            if not node.managed:
-                yield Problem(
-                    cluster.where("node", node.name, "managed"),
-                    f"node {node.name} is not managed, so <{shape.section}> needs a password-file",
-                )
-
-
-def _files(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    shape = SHAPES.get(cluster.backend)
-    if shape and not shape.keeps_blobs and cluster.files is FileStore.BLOBS:
-        yield Problem(
-            cluster.where(None, key="files"),
-            f"the backend {cluster.backend} keeps no files in the database; use archive",
-        )
-
-
-def _neo(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if not isinstance(cluster.settings, NeoSettings):
-        return
-    found = [node.role for node in cluster.nodes]
-    for role in (Role.MASTER, Role.STORAGE, Role.ADMIN):
-        if role not in found:
-            yield Problem(
-                cluster.where("node", cluster.nodes[0].name),
-                f"no node has the role {role}; one is required",
-            )
-    storages = found.count(Role.STORAGE)
-    if storages and cluster.settings.replicas >= storages:
-        yield Problem(
-            cluster.where("neo", None, "replicas"),
-            f"replicas is {cluster.settings.replicas}, so {cluster.settings.replicas + 1}"
-            f" storage nodes are needed; there {'is' if storages == 1 else 'are'} "
-            f"{storages}",
-        )
-
-
-def _one_primary(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if Role.PRIMARY not in SHAPES.get(cluster.backend, Shape()).roles:
-        return
-    primaries = [node for node in cluster.nodes if node.role is Role.PRIMARY]
-    if not primaries:
-        yield Problem(
-            cluster.where("node", cluster.nodes[0].name),
-            "no node has the role primary; one is required",
-        )
-    for node in primaries[1:]:
-        yield Problem(
-            cluster.where("node", node.name, "role"),
-            f"second primary; the first is {primaries[0].name}, at "
-            f"{cluster.where('node', primaries[0].name, 'role')}",
-        )
-
-
-def _upstreams(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    nodes = {node.name: node for node in cluster.nodes}
-    for node in cluster.nodes:
-        message = _wrong_upstream(node, nodes)
-        if message:
-            yield Problem(cluster.where("node", node.name, "upstream"), message)
-
-
-def _wrong_upstream(node: Node, nodes: Mapping[str, Node]) -> str | None:
-    if not node.role.follows:
-        return (
-            None
-            if node.upstream is None
-            else (f"node {node.name} is a {node.role}, so it has no upstream")
-        )
-    if node.upstream is None:
-        return f"node {node.name} is a {node.role}, so it needs an upstream"
-    if node.upstream not in nodes:
-        return f"upstream {node.upstream!r} is not a node of this cluster"
-    if node.upstream == node.name:
-        return f"node {node.name} is its own upstream"
-    if not nodes[node.upstream].role.has_followers:
-        return f"upstream {node.upstream} is a secondary; choose a primary or a relay"
-    return _cycle(node, nodes)
-
-
-def _cycle(node: Node, nodes: Mapping[str, Node]) -> str | None:
-    path = [node.name]
-    upstream = node.upstream
-    while upstream is not None and upstream in nodes and upstream not in path:
-        path.append(upstream)
-        upstream = nodes[upstream].upstream
-    if upstream != node.name:
-        return None
-    return f"the upstreams form a cycle: {' -> '.join([*path, node.name])}"
-
-
 def _hosts(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
-    yield from host_problems(cluster)
     if cluster.hosts:
-        return
+        return  # their addresses have rules of their own
     seen = set()
     for endpoint in cluster.endpoints():
         if (endpoint.kind, endpoint.name) in seen:
@@ -248,63 +104,17 @@ def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Proble
             )
 
 
-def _backup_directory(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    folder, host = cluster.backup_directory, cluster.backup_host
-    if host is not None and host not in {each.name for each in cluster.hosts}:
-        yield Problem(
-            cluster.where(None, key="backup-directory"), f"{host} is no <host> of this cluster"
-        )
-    for node in cluster.nodes:
-        if host not in (None, node.on):
-            continue
-        if folder is not None and folder.is_relative_to(node.data_directory):
-            yield Problem(
-                cluster.where(None, key="backup-directory"),
-                f"backups in {folder} would be lost with the data of node {node.name}",
-            )
+def _programs(cluster: Cluster) -> Iterator[Problem]:
+    yield from _scheduler(cluster)
+    yield from _workers(cluster)
+    yield from _mail(cluster)
+    yield from _admin(cluster)
+    yield from _watch_hooks(cluster)
+    yield from _backup_directory(cluster)
+    yield from _backup_time(cluster)
 
 
-def _backup_time(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if cluster.backup_time is None:
-        return
-    where = cluster.where(None, key="backup-time")
-    shape = SHAPES.get(cluster.backend)
-    if shape is not None and not shape.has_backups:
-        yield Problem(
-            where, f"the backend {cluster.backend} has backups of its own; schedule those instead"
-        )
-    elif cluster.backup_directory is None:
-        yield Problem(where, "backup-time needs backup-directory too")
-    elif cluster.hosts and cluster.backup_host is None:
-        yield Problem(
-            where,
-            "backup-time needs the host in backup-directory, such as "
-            f"{cluster.hosts[0].name}:{cluster.backup_directory}: the timer of that host makes the "
-            "backup",
-        )
-
-
-def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if cluster.min_followers and cluster.backend != "zrs":
-        yield Problem(
-            cluster.where(None, key="min-followers"),
-            "min-followers is for the backend zrs only; other backends have their own settings",
-        )
-        return
-    others = len(cluster.nodes) - 1
-    if cluster.min_followers > others:
-        yield Problem(
-            cluster.where(None, key="min-followers"),
-            f"min-followers is {cluster.min_followers}, but the primary can have "
-            f"at most {others}; it would never accept a write",
-        )
-
-
-def _acknowledged(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    yield from failover_problems(cluster)
-
-
-def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+def _scheduler(cluster: Cluster) -> Iterator[Problem]:
     found: dict[str | None, str] = {}
     for each in cluster.indico:
         if not each.scheduler:
@@ -325,7 +135,7 @@ def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         )
 
 
-def _workers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+def _workers(cluster: Cluster) -> Iterator[Problem]:
     shape = SHAPES.get(cluster.backend)
     several = [each for each in cluster.indico if each.workers > 1]
     if several and shape is not None and shape.one_process:
@@ -345,7 +155,7 @@ def _workers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
             )
 
 
-def _mail(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+def _mail(cluster: Cluster) -> Iterator[Problem]:
     mail = cluster.mail
     if mail is None:
         return
@@ -360,7 +170,7 @@ def _mail(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         )
 
 
-def _admin(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+def _admin(cluster: Cluster) -> Iterator[Problem]:
     if cluster.admin.trusted_proxy and not cluster.admin.public_url:
         yield Problem(
             cluster.where("admin", None, "trusted-proxy"),
@@ -368,7 +178,7 @@ def _admin(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         )
 
 
-def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+def _watch_hooks(cluster: Cluster) -> Iterator[Problem]:
     watch = cluster.watch
     if watch is None:
         return
@@ -402,6 +212,42 @@ def _mail_login(cluster: Cluster, watch: Watch) -> Iterator[Problem]:
         )
 
 
+def _backup_directory(cluster: Cluster) -> Iterator[Problem]:
+    folder, host = cluster.backup_directory, cluster.backup_host
+    if host is not None and host not in {each.name for each in cluster.hosts}:
+        yield Problem(
+            cluster.where(None, key="backup-directory"), f"{host} is no <host> of this cluster"
+        )
+    for node in cluster.nodes:
+        if host not in (None, node.on):
+            continue
+        if folder is not None and folder.is_relative_to(node.data_directory):
+            yield Problem(
+                cluster.where(None, key="backup-directory"),
+                f"backups in {folder} would be lost with the data of node {node.name}",
+            )
+
+
+def _backup_time(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.backup_time is None:
+        return
+    where = cluster.where(None, key="backup-time")
+    shape = SHAPES.get(cluster.backend)
+    if shape is not None and not shape.has_backups:
+        yield Problem(
+            where, f"the backend {cluster.backend} has backups of its own; schedule those instead"
+        )
+    elif cluster.backup_directory is None:
+        yield Problem(where, "backup-time needs backup-directory too")
+    elif cluster.hosts and cluster.backup_host is None:
+        yield Problem(
+            where,
+            "backup-time needs the host in backup-directory, such as "
+            f"{cluster.hosts[0].name}:{cluster.backup_directory}: the timer of that host makes the "
+            "backup",
+        )
+
+
 def _public(address: IPAddress) -> bool:
     return address.is_unspecified or not any(address in network for network in PRIVATE_NETWORKS)
 
@@ -415,26 +261,3 @@ def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool
         any(address.is_loopback for address in one)
         and any(address.is_loopback for address in other)
     )
-
-
-RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
-    _backend,
-    _shape,
-    _engine,
-    _files,
-    _neo,
-    _one_primary,
-    _upstreams,
-    _hosts,
-    _ports,
-    _data_directories,
-    _min_followers,
-    _acknowledged,
-    _scheduler,
-    _workers,
-    _mail,
-    _admin,
-    _watch_hooks,
-    _backup_directory,
-    _backup_time,
-)
