@@ -99,7 +99,7 @@ def _adopted_lines(cluster: Cluster, done: Adoption) -> Iterator[str]:
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.cluster.layout import data_fs
     from indico_zodbrepl.cluster.model import FileStore
-    from indico_zodbrepl.convert.planning import is_filled_directly, writable_node
+    from indico_zodbrepl.convert.sources import is_filled_directly, writable_node
 
     commands = Commands.here(cluster)
     at = times.moment(done.ended or 0)

@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.convert import Conversion, Done
 from indico_zodbrepl.convert import Progress as ConversionProgress
-from indico_zodbrepl.convert.planning import mb
+from indico_zodbrepl.convert.disk_space import mb
 from indico_zodbrepl.host import statistics
 from indico_zodbrepl.host.datafs_answers import Comparison, describe
 from indico_zodbrepl.operations.candidates import lost_count

@@ -6,14 +6,9 @@ servers that the program needs, and reports progress.
 
 from __future__ import annotations
 
-from indico_zodbrepl.convert.planning import (
-    Conversion,
-    Source,
-    plan,
-    source_of_cluster,
-    source_of_file,
-)
+from indico_zodbrepl.convert.planning import Conversion, plan
 from indico_zodbrepl.convert.run import Done, Progress, carry_out
+from indico_zodbrepl.convert.sources import Source, source_of_cluster, source_of_file
 
 __all__ = [
     "Conversion",

@@ -10,12 +10,8 @@ from pathlib import Path
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.shapes import SHAPES
-from indico_zodbrepl.convert.planning import (
-    Conversion,
-    is_filled_directly,
-    no_files_kept,
-    writable_node,
-)
+from indico_zodbrepl.convert.planning import Conversion, no_files_kept
+from indico_zodbrepl.convert.sources import is_filled_directly, writable_node
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import generated, lifecycle, py27, state
 from indico_zodbrepl.host.interface import host_of

@@ -23,7 +23,8 @@ from indico_zodbrepl.operations.evidence import (
     is_gone,
 )
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Step, Verdict
-from indico_zodbrepl.operations.roles import Fence, Start
+from indico_zodbrepl.operations.roles import Fence
+from indico_zodbrepl.operations.start_steps import Start
 
 IMPORTANCE = (Role.MASTER, Role.STORAGE, Role.ADMIN)
 

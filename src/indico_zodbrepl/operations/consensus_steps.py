@@ -57,7 +57,7 @@ class Drop(Step):
             )
         if not member.cells:
             return {}  # an earlier attempt did it
-        deadline = time.monotonic() + self.seconds - 1.0
+        deadline = time.monotonic() + self.seconds_to_act
         consensus_of(context.cluster).drop(
             context.cluster, context.installation, context.cluster.node(self.subject), deadline
         )
@@ -122,7 +122,7 @@ class TakeIn(Step):
     def do(self, context: Context) -> Figures:
         """Add it; repeat the order while the storage is just stopping or starting."""
         cluster, node = context.cluster, context.cluster.node(self.subject)
-        deadline = time.monotonic() + self.seconds - 1.0
+        deadline = time.monotonic() + self.seconds_to_act
 
         def missing(look: Look) -> str | None:
             state = look.member(self.subject).state
@@ -171,7 +171,7 @@ class Spread(Step):
                 ExitCode.REFUSED,
             )
         consensus_of(context.cluster).spread(
-            context.cluster, context.installation, time.monotonic() + self.seconds - 1.0
+            context.cluster, context.installation, time.monotonic() + self.seconds_to_act
         )
         _wait(
             context,

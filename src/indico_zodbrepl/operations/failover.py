@@ -41,7 +41,8 @@ from indico_zodbrepl.operations.model import (
     Verdict,
 )
 from indico_zodbrepl.operations.native_rejoin_steps import KeepAfterwards
-from indico_zodbrepl.operations.roles import Assign, Fence, Follow, Promote, RestartClient, Start
+from indico_zodbrepl.operations.roles import Assign, Fence, Follow, Promote
+from indico_zodbrepl.operations.start_steps import RestartClient, Start
 from indico_zodbrepl.operations.switchover import by_depth, instances_up, target_fit
 from indico_zodbrepl.probing import tid
 

@@ -146,6 +146,11 @@ class Step:
 
     __hash__ = None  # type: ignore[assignment]  # its arguments are dicts
 
+    @property
+    def seconds_to_act(self) -> float:
+        """Return the time limit for what the step calls, so that it ends within the step's own."""
+        return self.seconds - 1.0
+
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Step:
         """Return a step as read from a file, without code; see ``operations.steps``."""

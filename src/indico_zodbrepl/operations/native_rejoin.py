@@ -28,7 +28,8 @@ from indico_zodbrepl.operations.facts import (
 )
 from indico_zodbrepl.operations.model import Finding, Loss, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.native_rejoin_steps import Admit, KeepTail, PutAside, StartAnew
-from indico_zodbrepl.operations.roles import Assign, Fence, Stop
+from indico_zodbrepl.operations.roles import Assign, Fence
+from indico_zodbrepl.operations.start_steps import Stop
 from indico_zodbrepl.probing.wire import ProbeError
 
 NO_HISTORY = (

@@ -70,7 +70,7 @@ class KeepTail(Step):
         folder = Path(str(self.arguments["folder"]))
         try:
             tail = context.host.export_divergent(
-                node.name, str(self.arguments["against"]), folder, seconds=self.seconds - 1.0
+                node.name, str(self.arguments["against"]), folder, seconds=self.seconds_to_act
             )
         except (UnreadableError, DiffersError) as error:
             condition = (

@@ -12,7 +12,7 @@ from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.exports import export, names
 from indico_zodbrepl.operations.model import Context, Figures, JsonValue, Step
-from indico_zodbrepl.operations.roles import Start
+from indico_zodbrepl.operations.start_steps import Start
 from indico_zodbrepl.probing.times import now
 
 INDEXED_PER_SECOND = 2e6

@@ -24,7 +24,7 @@ from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Step, Verdi
 from indico_zodbrepl.operations.rejoin_steps import INDEXED_PER_SECOND
 from indico_zodbrepl.operations.restart_facts import RestartFacts
 from indico_zodbrepl.operations.restart_steps import Instance, SeeInstance, SeeNode
-from indico_zodbrepl.operations.roles import Start
+from indico_zodbrepl.operations.start_steps import Start
 from indico_zodbrepl.operations.switchover_steps import StopPrimary
 
 

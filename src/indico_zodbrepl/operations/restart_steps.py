@@ -42,7 +42,7 @@ class Instance(Step):
 
     def do(self, context: Context) -> Figures:
         context.host.restart_instance(
-            self.subject, progress=context.say, seconds=self.seconds - 1.0
+            self.subject, progress=context.say, seconds=self.seconds_to_act
         )
         return {}
 

@@ -24,7 +24,8 @@ from indico_zodbrepl.operations.restore_steps import (
     Stage,
     Swap,
 )
-from indico_zodbrepl.operations.roles import Assign, Fence, Start
+from indico_zodbrepl.operations.roles import Assign, Fence
+from indico_zodbrepl.operations.start_steps import Start
 from indico_zodbrepl.probing import tid
 
 SLOWEST = 1e6

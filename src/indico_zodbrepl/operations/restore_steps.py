@@ -88,7 +88,7 @@ class EndClients(Step):
             instance = instance_named(context.cluster, name)
             by_host.setdefault(instance.on or "", []).extend(instance.programs)
         before = context.results.get((self.action, self.subject), {}).get("ended", [])
-        deadline, ended = time.monotonic() + self.seconds - 1.0, []
+        deadline, ended = time.monotonic() + self.seconds_to_act, []
         for host, programs in by_host.items():
             left = deadline - time.monotonic()
             ended += context.host.stop_stage(host, programs, progress=context.say, seconds=left)
@@ -218,7 +218,7 @@ class Lead(Step):
             context.host.start_node(
                 self.subject,
                 progress=context.say,
-                seconds=self.seconds - 1.0,
+                seconds=self.seconds_to_act,
             )
             return {"epoch": present.epoch}
         done = context.host.force_start(
@@ -226,7 +226,7 @@ class Lead(Step):
             actor=operation.actor(),
             reason=f"restored from a backup: {self.arguments['reason']}".rstrip(": "),
             progress=context.say,
-            seconds=self.seconds - 1.0,
+            seconds=self.seconds_to_act,
         )
         return {"epoch": done.epoch}
 

@@ -1,8 +1,7 @@
-"""Steps that change the roles of nodes: promote, demote, fence, follow, assign, start, stop."""
+"""Steps that change the roles of nodes: promote, demote, fence, follow, assign."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Self
 
@@ -11,9 +10,9 @@ from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import leadership
-from indico_zodbrepl.host.interface import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
+from indico_zodbrepl.host.interface import CHANGE_SECONDS
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
-from indico_zodbrepl.operations.checks import INDICO_SECONDS, STARTS_LATER, gap, wait_writable
+from indico_zodbrepl.operations.checks import STARTS_LATER, gap
 from indico_zodbrepl.operations.facts import ask, replication
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing import tid
@@ -24,8 +23,6 @@ QUICK_SECONDS = 15.0
 FENCE_SECONDS = 20.0
 PROMOTED_AFTER = "promoted_after"
 """Figure of a promotion: the last transaction that the node got while it followed."""
-RESTART_SHARE = 0.75
-"""Share of the time limit for the restart of Indico; the rest is for finding the primary."""
 
 
 class Promote(Step):
@@ -67,7 +64,7 @@ class Promote(Step):
             epoch=_epoch(self),
             reason=self.text("reason"),
             progress=context.say,
-            seconds=_limit(self),
+            seconds=self.seconds_to_act,
             proven=None if paused is None else tid.parse(str(paused)),
         )
         for remark in changed.remarks:
@@ -179,7 +176,7 @@ class Demote(_NewState):
     def do(self, context: Context) -> Figures:
         # Its clients wait until its server disconnects them, so that comes first on a full disk.
         # Its old state file is harmless meanwhile: the epoch records name another primary.
-        deadline = time.monotonic() + _limit(self)
+        deadline = time.monotonic() + self.seconds_to_act
         wanted = self.wanted(context)
         problem: OperatorError | None = None
         try:
@@ -232,7 +229,7 @@ class Follow(_NewState):
             epoch=wanted.epoch,
             role=wanted.role,
             progress=context.say,
-            seconds=_limit(self),
+            seconds=self.seconds_to_act,
         )
         for remark in changed.remarks:
             context.say(remark)
@@ -279,96 +276,6 @@ class Assign(_NewState):
 
     def do(self, context: Context) -> Figures:
         _assign(context, self.wanted(context))
-        return {}
-
-
-class Start(Step):
-    """A node starts as what its state file says."""
-
-    action = "start"
-
-    @classmethod
-    def of(
-        cls,
-        commands: Commands,
-        node: str,
-        *,
-        seconds: float = START_SECONDS,
-        checks: str = "start-up check of its role, epoch and history",
-        may_fail: bool = True,
-    ) -> Self:
-        return cls(
-            node,
-            {},
-            title=f"Start {node}",
-            checks=checks,
-            command=commands.zodbrepl("node", "start", node),
-            seconds=seconds,
-            after_no_return=True,
-            may_fail=may_fail,
-        )
-
-    def do(self, context: Context) -> Figures:
-        context.host.start_node(
-            self.subject,
-            progress=context.say,
-            seconds=_limit(self),
-        )
-        return {}
-
-
-class Stop(Step):
-    """A node stops cleanly; its clients reconnect to another one."""
-
-    action = "stop"
-
-    @classmethod
-    def of(cls, commands: Commands, node: str, *, after_no_return: bool = True) -> Self:
-        return cls(
-            node,
-            {},
-            title=f"Stop {node}; its clients reconnect to another node",
-            checks="it takes no writes any more",
-            undoes="" if after_no_return else f"let supervisor start {node} again",
-            command=commands.zodbrepl("node", "stop", node),
-            seconds=STOP_SECONDS,
-            after_no_return=after_no_return,
-        )
-
-    def do(self, context: Context) -> Figures:
-        context.host.stop_node(self.subject, seconds=_limit(self))
-        return {}
-
-    def undo(self, context: Context) -> None:
-        context.host.start_program(context.cluster.node(self.subject).program)
-
-
-class RestartClient(Step):
-    """An Indico instance drops its caches; the next one waits until it can write."""
-
-    action = "restart-client"
-
-    @classmethod
-    def of(cls, commands: Commands, instance: str) -> Self:
-        return cls(
-            instance,
-            {},
-            title=f"Restart Indico instance {instance}: its caches may hold lost transactions",
-            checks="its persistent cache files are deleted; it can write again",
-            command=commands.zodbrepl("node", "restart-client", instance),
-            seconds=INDICO_SECONDS,
-            after_no_return=True,
-            may_fail=True,
-        )
-
-    def do(self, context: Context) -> Figures:
-        deadline = time.monotonic() + self.seconds
-        context.host.restart_instance(self.subject, seconds=self.seconds * RESTART_SHARE)
-        wait_writable(
-            context,
-            dataclasses.replace(self, seconds=deadline - time.monotonic()),
-            context.plan.target,
-        )
         return {}
 
 
@@ -426,8 +333,3 @@ def _follow_command(commands: Commands, wanted: NodeState) -> str:
 
 def _epoch(step: Step) -> int:
     return int(step.number("epoch"))
-
-
-def _limit(step: Step) -> float:
-    """Return the seconds for the action of a step, so that it ends within the step's time."""
-    return step.seconds - 1.0

@@ -20,6 +20,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     restart_steps,
     restore_steps,
     roles,
+    start_steps,
     switchover_steps,
     takeover,
 )

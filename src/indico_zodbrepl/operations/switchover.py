@@ -24,7 +24,8 @@ from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Step, Verdict
-from indico_zodbrepl.operations.roles import Assign, Demote, Follow, Promote, Start, Stop
+from indico_zodbrepl.operations.roles import Assign, Demote, Follow, Promote
+from indico_zodbrepl.operations.start_steps import Start, Stop
 from indico_zodbrepl.operations.switchover_steps import (
     KeepPaused,
     PauseWrites,

@@ -202,14 +202,14 @@ class StopPrimary(Step):
 
     def do(self, context: Context) -> Figures:
         began = time.time()
-        context.host.stop_node(self.subject, progress=context.say, seconds=self.seconds - 1.0)
+        context.host.stop_node(self.subject, progress=context.say, seconds=self.seconds_to_act)
         return {"held_at": began}
 
     def undo(self, context: Context) -> None:
         context.host.start_node(
             self.subject,
             progress=context.say,
-            seconds=self.seconds - 1.0,
+            seconds=self.seconds_to_act,
         )
 
 
@@ -232,4 +232,4 @@ class ProveStopped(Step):
 
     def do(self, context: Context) -> Figures:
         primary = str(self.arguments["primary"])
-        return {"proof": context.host.prove(self.subject, primary, self.seconds - 1.0)}
+        return {"proof": context.host.prove(self.subject, primary, self.seconds_to_act)}

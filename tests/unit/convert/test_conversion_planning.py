@@ -16,7 +16,14 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.convert import plan, planning, source_of_cluster, source_of_file
+from indico_zodbrepl.convert import (
+    Source,
+    disk_space,
+    plan,
+    source_of_cluster,
+    source_of_file,
+    sources,
+)
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon, epochs, state
 
@@ -57,7 +64,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*"))
 
 
-def refused(source: planning.Source, target: Cluster) -> OperatorError:
+def refused(source: Source, target: Cluster) -> OperatorError:
     before = files_in(target.source.parent)
     with pytest.raises(OperatorError) as caught:
         plan(source, target, Commands.here(target))
@@ -123,7 +130,7 @@ def test_nothing_is_converted_while_it_runs(
         "indico-one": SimpleNamespace(state="STOPPED"),
     }
     monkeypatch.setattr(
-        planning, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
+        sources, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
     )
     error = refused(source_of_cluster(source), pair)
     assert (f"the {which} of the conversion is running", "node-a") == (error.notice, error.detail)
@@ -139,7 +146,7 @@ def test_storage_nodes_that_a_killed_conversion_left_are_no_hindrance_but_indico
     }
     monkeypatch.setattr(daemon, "is_running", lambda cluster: cluster is target)
     monkeypatch.setattr(
-        planning, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
+        sources, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
     )
     plan(source_of_cluster(source), target, Commands.here(source))
     states["indico-one"].state = "RUNNING"
@@ -164,7 +171,7 @@ def test_too_small_a_disk_is_reported_with_figures(
     source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Both nodes of the pair need room, on one disk here.
-    needed = sum(planning.needed(pair, len(DATA)).values())
+    needed = sum(disk_space.needed(pair, len(DATA)).values())
     for free, enough in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr(
             os, "statvfs", lambda _path, free=free: SimpleNamespace(f_bavail=free, f_frsize=1)
@@ -190,8 +197,8 @@ def test_uploaded_files_need_room_too(
     upload(source, 5_000_000)
     found = plan(source_of_cluster(source), target, Commands.here(source))
     assert len(DATA) + 5_000_000 == found.size
-    data = sum(planning.needed(target, len(DATA)).values())
-    needed = sum(planning.needed(target, len(DATA), 5_000_000).values())
+    data = sum(disk_space.needed(target, len(DATA)).values())
+    needed = sum(disk_space.needed(target, len(DATA), 5_000_000).values())
     assert needed >= data + 2 * 5_000_000  # each server has them
     for free, enough in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr(
@@ -221,7 +228,7 @@ def test_what_an_interrupted_conversion_left_counts_as_room(
     part = data_fs(pair.node("a")).with_name("Data.fs.part")
     part.parent.mkdir(parents=True)
     part.write_bytes(DATA)
-    needed = sum(planning.needed(pair, len(DATA)).values()) - len(DATA)
+    needed = sum(disk_space.needed(pair, len(DATA)).values()) - len(DATA)
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=needed, f_frsize=1))
     plan(source_of_cluster(source), pair, Commands.here(source))
 
@@ -230,8 +237,8 @@ def test_logs_of_changes_are_not_data(tmp_path: Path) -> None:
     for name in ("base/1", "pg_wal/1", "ib_logfile0", "a-bin.000001", "sub/ibdata1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x" * 10)
-    assert 20 == planning.folder_bytes(tmp_path)
-    assert 0 == planning.folder_bytes(tmp_path / "none")
+    assert 20 == disk_space.folder_bytes(tmp_path)
+    assert 0 == disk_space.folder_bytes(tmp_path / "none")
 
 
 def test_what_a_target_does_not_keep_depends_on_its_history(
@@ -250,7 +257,7 @@ def test_what_a_target_does_not_keep_depends_on_its_history(
 def test_data_of_another_host_are_converted_there(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as hosts:
         hosts.grow("b", "count", 1)
-        for call in (source_of_cluster, lambda each: planning.refuse_elsewhere(each, "target")):
+        for call in (source_of_cluster, lambda each: sources.refuse_elsewhere(each, "target")):
             refused = refusal(call, hosts.cluster)
             assert "node b of cluster two-hosts is on host two" == refused.detail
             assert "type the command on host two" == refused.hint
@@ -270,6 +277,6 @@ def test_servers_on_several_hosts_are_not_started_for_a_conversion(target: Clust
         for node, host in zip(target.nodes, hosts, strict=True)
     )
     several = dataclasses.replace(target, hosts=hosts, here="one", nodes=nodes)
-    refused = refusal(lambda each: planning.refuse_elsewhere(each, "source"), several)
+    refused = refusal(lambda each: sources.refuse_elsewhere(each, "source"), several)
     assert "node " in refused.detail
     assert "is on host two" in refused.detail

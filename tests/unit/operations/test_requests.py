@@ -19,7 +19,7 @@ from indico_zodbrepl.operations.planning import (
     refuse_changed,
     sealed,
 )
-from indico_zodbrepl.operations.roles import Start
+from indico_zodbrepl.operations.start_steps import Start
 from indico_zodbrepl.operations.switchover import plan_switchover
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from indico_zodbrepl.backends import relstorage
-from indico_zodbrepl.backends.mariadb import config, replication, sql, status
+from indico_zodbrepl.backends.mariadb import config, copying, replication, sql, status
 from indico_zodbrepl.backends.mariadb import server as servers
 from indico_zodbrepl.backends.mariadb.sql import administration, session
 from indico_zodbrepl.backends.native_replication import Ask, find_primary
@@ -91,7 +91,7 @@ def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progr
         return
     if not servers.is_filled(node):
         progress(f"node {node.name} is cloned from node {primary.name}")
-        replication.seed(cluster, node, primary)
+        copying.seed(cluster, node, primary)
     try:
         replication.settle_links(cluster, node, primary)
     except OperatorError as error:

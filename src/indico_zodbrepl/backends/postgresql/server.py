@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from indico_zodbrepl.backends.interfaces import Alone
 from indico_zodbrepl.backends.native_replication import StandstillError, serving
-from indico_zodbrepl.backends.postgresql import config, data, programs, replication, sql
+from indico_zodbrepl.backends.postgresql import config, data, programs, rewinding, sql
 from indico_zodbrepl.backends.postgresql.programs import identity
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
@@ -54,7 +54,7 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
             data are unusable, or another process has them open.
     """
     clear(node)
-    if data.is_half_rewound(node) or replication.is_contained(cluster, node, upstream):
+    if data.is_half_rewound(node) or rewinding.is_contained(cluster, node, upstream):
         yield Alone(None, contained=True)
         return
     with contextlib.ExitStack() as stack:
@@ -230,7 +230,7 @@ def _prepare(cluster: Cluster, node: Node, state: NodeState) -> list[str]:
     if data.follows(node):
         data.end_rewind(node)
         return []
-    return replication.rejoin(cluster, node, upstream)
+    return rewinding.rejoin(cluster, node, upstream)
 
 
 def _refuse_half_rewound(cluster: Cluster, node: Node) -> None:
