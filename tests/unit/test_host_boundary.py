@@ -223,7 +223,9 @@ BACKENDS = {"backend_of", "native_of", "consensus_of"}
 # Files outside of host/ that open files of a node or /proc, and why.
 OPENS_FILES = {
     "bench": "a benchmark reads what it has made on this host",
-    "convert/planning.py": "the data of clusters that are down, on this host",
+    "convert/disk_space.py": "the data of clusters that are down, on this host",
+    "convert/planning.py": "the same",
+    "convert/sources.py": "the same",
     "demo/hosts": "sockets in folders of the demo, by a short path",
     "demo/lab": "the namespaces that stand for hosts",
 }
