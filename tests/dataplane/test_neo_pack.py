@@ -1,9 +1,12 @@
 """A pack of a NEO cluster succeeds only if every storage has finished it."""
+import contextlib
 import time
 
 import pytest
 import transaction
+from ZODB.Connection import TransactionMetaData
 from ZODB.DB import DB
+from ZODB.utils import z64
 
 from neo_clusters import NEOCluster
 from processes import wait_for
@@ -74,3 +77,20 @@ def test_a_storage_that_has_packed_may_go_before_another_one_has(cluster):
     cluster.running['s1'].resume()
     packing.wait()
     assert master.is_running()
+
+
+def test_a_pack_goes_beside_a_transaction_that_only_checked_what_is_packed(cluster):
+    """NEO's own storages end then, all at once, and with them the service."""
+    with contextlib.closing(cluster.open()) as storage:
+        data, serial = storage.load(z64)
+        checking = TransactionMetaData()
+        storage.tpc_begin(checking)
+        storage.checkCurrentSerialInTransaction(z64, serial, checking)
+        new = storage.new_oid()
+        storage.store(new, z64, data, '', checking)
+        storage.tpc_vote(checking)
+        packing = pack(cluster)
+        assert 0 == packing.wait(), packing.output()
+        storage.tpc_finish(checking)
+        assert data == storage.load(new)[0]
+    assert all(cluster.running[each].is_running() for each in cluster.storages)

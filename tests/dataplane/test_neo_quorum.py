@@ -102,6 +102,20 @@ def test_a_commit_waits_until_a_majority_knows_that_a_storage_is_lost(cluster):
     assert [2] == counts
 
 
+def test_storages_that_end_before_they_get_a_table_start_without_it(cluster):
+    """No transaction was acknowledged under a table that no storage has."""
+    add(cluster)
+    before = cluster.state()['partitions']['table']
+    cluster.running['s1'].pause()
+    kill(cluster, 's0')
+    wait_for(
+        lambda: all(Memory(str(cluster.data(each))).table > before for each in MASTERS),
+        'every master remembers a table without the lost storage')
+    kill(cluster, 's1')
+    cluster.start('s0', 's1')
+    assert 2 == add(cluster)
+
+
 def test_masters_that_remember_data_found_no_cluster_of_empty_storages(cluster):
     add(cluster)
     # NEO's admin node fails if empty storages come back in another order: they swap their ids.
@@ -218,6 +232,19 @@ def test_a_table_is_admitted_if_a_majority_remembers_none_that_is_newer(quorum):
     assert quorum.is_known()
     assert not quorum.admits(7)
     assert quorum.admits(8)
+
+
+@pytest.mark.parametrize(('remembered', 'admitted'), [(8, True), (IDS_OF_A_TERM + 7, False)])
+def test_a_table_that_no_storage_has_is_not_waited_for_if_it_is_of_the_same_term(
+        quorum, remembered, admitted):
+    """Else all storages may have been restored from older copies, which is for an operator."""
+    app = App()
+    quorum.begin(app)
+    quorum.answered(app, app.m2, None, 0)
+    quorum.answered(app, app.m2, remembered, quorum.term)
+    assert quorum.is_reserved()
+    assert not quorum.admits(7)
+    assert admitted == quorum.admits(7, newest_of_all=True)
 
 
 def test_a_leader_stops_when_a_later_one_has_reserved_a_term(quorum):

@@ -66,8 +66,9 @@ def run(role, folder, options, majority=None):
             from indico_zodbrepl.dataplane.neo import quorum
             quorum.install(folder, majority)
     elif role == 'storage':
-        from indico_zodbrepl.dataplane.neo import registering
+        from indico_zodbrepl.dataplane.neo import checked_objects, registering
         registering.install()
+        checked_objects.install()
     importlib.import_module('neo.scripts.neo' + role).main(options)
 
 

@@ -13,6 +13,10 @@ partition table, which says which storages have the data:
 - A leader starts only with a table at least as new as those that its majority remembers.  If the
   majority remembers one, the leader does not wait for a storage whose data others have: without
   these others, no transaction was acknowledged.
+- A table that no storage got is not waited for: all storages of the newest one that they have are
+  there, so no transaction was acknowledged under a later one.  Only the same leader's tables count;
+  with tables of an earlier leader alone, all storages may have been restored from older copies,
+  and an operator has to decide.
 - A leader without a majority, or that learns of a later term, stops serving.
 """
 from __future__ import absolute_import
@@ -136,9 +140,16 @@ class Quorum(object):
         tables = [self.memory.table] + [table for table, _ in self._answers.values()]
         return [each for each in tables if each is not None]
 
-    def admits(self, table):
-        """Return True if a cluster may start with the table of this id."""
-        return self.is_reserved() and (self.ordered or table >= self.newest())
+    def admits(self, table, newest_of_all=False):
+        """Return True if the cluster may start with the table of this id.
+
+        Args:
+            newest_of_all: True if all storages of this table are there, and none has a later one.
+        """
+        newest = self.newest()
+        return self.is_reserved() and (
+            self.ordered or table >= newest
+            or (newest_of_all and table // IDS_OF_A_TERM == newest // IDS_OF_A_TERM))
 
     def may_start(self, app):
         """Return True if the cluster may start with the storages that are there."""
@@ -276,7 +287,8 @@ def _patch_start(quorum):
     operational = PartitionTable.getOperationalNodeSet.__func__
 
     def operational_if_admitted(table):
-        return operational(table) if quorum.admits(table.getID()) else ()
+        admitted = quorum.admits(table.getID(), _is_newest_of_all(table))
+        return operational(table) if admitted else ()
 
     def order(_app, allowed):
         quorum.ordered = allowed
@@ -284,6 +296,15 @@ def _patch_start(quorum):
     master.RecoveryManager = QuorateRecovery
     master.Application._startup_allowed = property(quorum.may_start, order)
     PartitionTable.getOperationalNodeSet = operational_if_admitted
+
+
+def _is_newest_of_all(table):
+    """Return True in a recovery if all storages of a table are there and have answered.
+
+    One with a later table would be asked for that.
+    """
+    return all(node.isPending() and not node.getConnection().isPending()
+               for node in table.getNodeSet())
 
 
 def _patch_orders(quorum):
