@@ -82,6 +82,16 @@ def test_a_cluster_with_a_majority_says_which_storages_are_missing(cluster: Clus
     assert not status.answer(cluster, cluster.node("w1"), known, known.began).problems
 
 
+def test_a_cluster_that_does_not_start_although_all_are_there_comes_with_the_way_out(
+    cluster: Cluster,
+) -> None:
+    known = recovering(cluster, "m1", "m2", "s1", "s2", "s3")
+    (alert,) = status.answer(cluster, cluster.node("w2"), known, known.began).problems
+    assert alert.detail == "it is on its way"
+    assert alert.hint.startswith("wait; if it does not run after a minute")
+    assert "start --with-what-is-there`" in alert.hint
+
+
 def recovering(cluster: Cluster, *present: str) -> Known:
     nodes = [cluster.node(name) for name in present]
     processes = [

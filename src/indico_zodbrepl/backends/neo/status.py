@@ -157,16 +157,22 @@ def _of_a_cluster_that_waits(cluster: Cluster, node: Node, known: Known) -> Aler
             "start their hosts, or repair the network; nothing more is needed then",
         )
     storages = ", ".join(_absent(cluster, Role.STORAGE, known))
-    return Alert(
-        Level.CRITICAL,
-        node.name,
-        text,
-        f"it waits for {storages}" if storages else "it is on its way",
-        "start what is missing; if its disk is lost for good and the others have all "
-        f"transactions: `{order(cluster, 'start', '--with-what-is-there')}`"
-        if storages
-        else "wait",
-    )
+    start = f"`{order(cluster, 'start', '--with-what-is-there')}`"
+    if storages:
+        detail = f"it waits for {storages}"
+        hint = (
+            "start what is missing; if its disk is lost for good and the others have all "
+            f"transactions: {start}"
+        )
+    else:
+        detail, hint = "it is on its way", "wait"
+        if needed > 1:
+            hint += (
+                "; if it does not run after a minute, the masters know of a later partition table "
+                "than all storages, which may have been restored from older copies. If there are "
+                f"no newer ones: {start}"
+            )
+    return Alert(Level.CRITICAL, node.name, text, detail, hint)
 
 
 def _absent(cluster: Cluster, role: Role, known: Known) -> list[str]:
