@@ -1,0 +1,174 @@
+"""Where the time of a commit goes with several writers: `make commit-figures`.
+
+    bin/control-python tests/base/commit_times.py [--writers N...] [--rounds N] --into FILE
+    bin/control-python tests/base/commit_times.py --table FILE
+
+It is no test.  A ZEO cluster is made on this machine, and its server is run with a clock at both
+phases of each commit.  Each round of each number of writers is a line of JSON in FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "integration")]
+
+from clusters import ClusterUnderTest, wait_until  # noqa: E402
+from rich import box  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Column, Table  # noqa: E402
+
+from indico_zodbrepl.cluster.layout import Layout  # noqa: E402
+from indico_zodbrepl.monitor import take_snapshot  # noqa: E402
+
+SERVER = b"indico_zodbrepl.dataplane.server.main"
+PROGRAMS = HERE / "python27"
+WIDTH = 100
+END_SECONDS = 60
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--writers", type=int, nargs="+", default=[1, 4, 8, 16])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--seconds", type=float, default=8.0, help="of each round")
+    options.add_argument("--into", type=Path, help="file to which lines are added")
+    options.add_argument("--table", type=Path, help="print what a file has; measure nothing")
+    chosen = options.parse_args()
+    if chosen.table:
+        lines = chosen.table.read_text().splitlines()
+        Console(width=WIDTH).print(table([json.loads(line) for line in lines]))
+        return
+    if chosen.into is None:
+        options.error("--into or --table is needed")
+    home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
+    chosen.into.parent.mkdir(parents=True, exist_ok=True)
+    for number in range(chosen.rounds):
+        for writers in chosen.writers:
+            with tempfile.TemporaryDirectory(prefix="zodbrepl-commits-") as name:
+                found = measured(Path(name), home, writers, chosen.seconds)
+            with chosen.into.open("a") as target:
+                target.write(json.dumps(found) + "\n")
+            print(f"round {number + 1}, {writers} writers: {found['rate']:.0f}/s", flush=True)
+
+
+def measured(folder: Path, home: Path, writers: int, seconds: float) -> dict[str, Any]:
+    """Let some clients commit at once; return rate, and milliseconds of a commit's parts."""
+    alone = ClusterUnderTest(folder, home, {"a": ("primary", None)}, backend="zeo")
+    with contextlib.closing(alone) as cluster:
+        cluster.start()
+        given = arguments(cluster)
+        cluster.stop("node-a")
+        result = folder / "times.json"
+        python, environment = cluster.installation.python27, cluster.installation.environment27()
+        server = subprocess.Popen(
+            [python, PROGRAMS / "timed_server.py", result, *given],
+            env=environment,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_until(lambda: primary(cluster) == "a", "the server answers")
+            told = committed(cluster, writers, seconds)
+        finally:
+            server.terminate()
+            server.wait(END_SECONDS)
+    parts = json.loads(result.read_text())
+    return {
+        "writers": writers,
+        "began": time.time(),
+        "processors": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "rate": sum(each["commits"] / each["seconds"] for each in told),
+        "client_cpu": 1000
+        * sum(each["cpu"] for each in told)
+        / sum(each["commits"] for each in told),
+        "server_cpu": 1000 * parts["cpu"] / parts["commits"],
+        **{
+            key: 1000 * parts[key] / parts["commits"]
+            for key in ("vote", "client", "finish", "free")
+        },
+    }
+
+
+def primary(cluster: ClusterUnderTest) -> str | None:
+    return take_snapshot(cluster.cluster).primary
+
+
+def arguments(cluster: ClusterUnderTest) -> list[str]:
+    """The arguments of the server of node a, which runs."""
+    command = Path(f"/proc/{cluster.pid_of('node-a')}/cmdline").read_bytes().split(b"\0")[:-1]
+    return [os.fsdecode(each) for each in command[command.index(SERVER) + 1 :]]
+
+
+def committed(cluster: ClusterUnderTest, writers: int, seconds: float) -> list[dict[str, Any]]:
+    """What each client prints after it has committed for some seconds."""
+    conf = Layout(cluster.cluster).zodb_conf
+    started = [
+        subprocess.Popen(
+            [
+                cluster.installation.python27,
+                PROGRAMS / "committing.py",
+                conf,
+                f"writer-{number}",
+                str(seconds),
+            ],
+            env=cluster.installation.environment27(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(writers)
+    ]
+    for each in started:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in started:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    found = []
+    for each in started:
+        assert each.stdout is not None
+        found.append(json.loads(each.stdout.readline()))
+        each.wait(END_SECONDS)
+    return found
+
+
+def table(lines: Sequence[dict[str, Any]]) -> Table:
+    """One line for each number of writers, with the medians of its rounds."""
+    shown = Table(
+        Column("writers", justify="right"),
+        Column("commits/s", justify="right"),
+        *(
+            Column(name, justify="right")
+            for name in ("vote", "client", "finish", "lock free", "CPU server", "CPU client")
+        ),
+        box=box.SIMPLE,
+        title="Milliseconds of a commit, medians",
+        title_justify="left",
+    )
+    for writers in sorted({each["writers"] for each in lines}):
+        found = [each for each in lines if each["writers"] == writers]
+        keys = ("vote", "client", "finish", "free", "server_cpu", "client_cpu")
+        shown.add_row(
+            str(writers),
+            f"{median(each['rate'] for each in found):.0f}",
+            *(f"{median(each[key] for each in found):.2f}" for key in keys),
+        )
+    return shown
+
+
+if __name__ == "__main__":
+    main()
