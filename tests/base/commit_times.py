@@ -37,6 +37,7 @@ SERVER = b"indico_zodbrepl.dataplane.server.main"
 PROGRAMS = HERE / "python27"
 WIDTH = 100
 END_SECONDS = 60
+PAUSE = 1.0  # seconds; longer than that of timed_server.py
 
 
 def main() -> None:
@@ -134,6 +135,7 @@ def committed(cluster: ClusterUnderTest, writers: int, seconds: float) -> list[d
     for each in started:
         assert each.stdout is not None
         assert each.stdout.readline() == "ready\n"
+    time.sleep(PAUSE)
     for each in started:
         assert each.stdin is not None
         each.stdin.write("\n")

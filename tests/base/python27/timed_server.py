@@ -15,23 +15,33 @@ from indico_zodbrepl.dataplane.server import main as server
 from indico_zodbrepl.dataplane.server.storage_server import NodeZEOStorage
 
 
+PAUSE = 0.5  # seconds
+
+
 class Times(object):
-    """The parts of all commits that were finished.
+    """The parts of all commits since the last pause, before which clients were still starting.
 
     Attributes:
         commits: their number.
         vote, finish: seconds in which the server did the phase.
         client: seconds from the end of a vote until the client's order to finish had come.
         free: seconds in which nobody held the lock.
+        cpu: seconds of CPU that the server used.
     """
 
     def __init__(self):
+        self._finished = 0.0
+        self._reset()
+
+    def _reset(self):
         self.commits = 0
-        self.vote = self.client = self.finish = self.free = 0.0
-        self._voted = self._finished = None
+        self.vote = self.client = self.finish = self.free = self.cpu = 0.0
+        self._cpu_before = used()
 
     def voted(self, began, ended):
-        if self._finished is not None:
+        if began > self._finished + PAUSE:
+            self._reset()
+        else:
             self.free += began - self._finished
         self.vote += ended - began
         self._voted = ended
@@ -40,7 +50,13 @@ class Times(object):
         self.client += began - self._voted
         self.finish += ended - began
         self.commits += 1
+        self.cpu = used() - self._cpu_before
         self._finished = ended
+
+
+def used():
+    """Return the seconds of CPU that this process has used."""
+    return sum(os.times()[:2])
 
 
 def timed(function, tell):
@@ -57,10 +73,9 @@ def main(result, arguments):
     NodeZEOStorage._vote = timed(NodeZEOStorage._vote.__func__, times.voted)
     NodeZEOStorage.tpc_finish = timed(NodeZEOStorage.tpc_finish.__func__, times.finished)
     status = server.main(arguments)
-    used = os.times()
+    parts = ('commits', 'vote', 'client', 'finish', 'free', 'cpu')
     with open(result, 'w') as opened:
-        json.dump({'commits': times.commits, 'vote': times.vote, 'client': times.client,
-                   'finish': times.finish, 'free': times.free, 'cpu': used[0] + used[1]}, opened)
+        json.dump(dict((part, getattr(times, part)) for part in parts), opened)
     return status
 
 
