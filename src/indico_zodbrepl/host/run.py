@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, formats
-from indico_zodbrepl.cluster.files import keep_spare, write_all
+from indico_zodbrepl.cluster.files import is_full, keep_spare, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
@@ -32,8 +32,9 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     replaces this process by the server.
 
     Raises:
-        OperatorError: exit 2, no such node; exit 5, a port is taken; exit 8, the data
-            directory or the state file can't be used, or the node must not run in its role.
+        OperatorError: exit 1, the disk is full; exit 2, no such node; exit 5, a port is taken;
+            exit 8, the data directory or the state file can't be used, or the node must not run in
+            its role.
     """
     node = node_with_program(cluster, name)
     backend = backend_of(cluster)
@@ -115,7 +116,8 @@ def dry_run(cluster: Cluster, installation: Installation, present: NodeState) ->
 def prepare(cluster: Cluster, node: Node) -> NodeState:
     """Check a node's data directory; create it and the state file if they are missing.
 
-    Returns the state with which the node shall run.  Raises OperatorError (exit 8).
+    Returns the state with which the node shall run.  Raises OperatorError (exit 8; exit 1 if the
+    disk is full, which passes).
     """
     if not node.managed:
         return state.current(cluster, node)
@@ -125,7 +127,8 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _unwritable(cluster, node, error.strerror) from error
+        code = ExitCode.FAILED if is_full(error) else ExitCode.REFUSED
+        raise _unwritable(cluster, node, error.strerror, code) from error
     keep_spare(folder)
     present = state.current(cluster, node)
     if not state_file(node).exists():
@@ -147,13 +150,15 @@ def nearest(folder: Path) -> Path:
     return folder
 
 
-def _unwritable(cluster: Cluster, node: Node, why: str | None) -> OperatorError:
+def _unwritable(
+    cluster: Cluster, node: Node, why: str | None, code: ExitCode = ExitCode.REFUSED
+) -> OperatorError:
     folder = node.data_directory
     return OperatorError(
         f"the data directory of node {node.name} can't be written",
         f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {why}",
         f"as the user who runs the cluster: touch {folder}/x",
-        ExitCode.REFUSED,
+        code,
     )
 
 
@@ -206,11 +211,12 @@ def follower_of(
     return NodeState(cluster.name, present.node, present.role, upstream, record.epoch)
 
 
-def hold_refusal(environment: Mapping[str, str]) -> None:
+def hold(environment: Mapping[str, str]) -> None:
     """Wait, under supervisor, until it counts the program as started.
 
     Supervisor checks the exit code of a started program only.  It would answer an earlier exit with
-    further starts, and a refusal must not be repeated.
+    some further starts and then give up: a refusal must not be repeated, and on a full disk the
+    server has to start once there is room.
     """
     if "SUPERVISOR_ENABLED" in environment:
         time.sleep(STARTED_AFTER_SECONDS + 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -138,6 +139,30 @@ def test_node_run_of_an_unknown_node_is_refused_at_once_outside_of_supervisor(
     result = call("node", "run", "z")
     assert ExitCode.BAD_CONFIG == result.exit_code
     assert f"NOTICE: no node 'z' in {home}/etc/cluster.conf" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("why", "code"), [(errno.ENOSPC, ExitCode.FAILED), (errno.EROFS, ExitCode.REFUSED)]
+)
+def test_supervisor_repeats_a_start_on_a_full_disk_but_no_refusal(
+    home: Path, monkeypatch: pytest.MonkeyPatch, why: int, code: ExitCode
+) -> None:
+    """It gives up soon if a program ends at once, so a start on a full disk waits before."""
+
+    def failing(**_options: object) -> None:
+        raise OSError(why, os.strerror(why))
+
+    held: list[float] = []
+    monkeypatch.setenv("SUPERVISOR_ENABLED", "1")
+    monkeypatch.setattr(
+        "indico_zodbrepl.cluster.installation.Installation.check", lambda _self: None
+    )
+    monkeypatch.setattr("indico_zodbrepl.host.run.tempfile.TemporaryFile", failing)
+    monkeypatch.setattr("indico_zodbrepl.host.run.time.sleep", held.append)
+    result = call("node", "run", "a")
+    assert (code, 1) == (result.exit_code, len(held)), result.output
+    assert os.strerror(why) in result.stderr
+    assert home.exists()
 
 
 def test_an_interruption_ends_with_130(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
