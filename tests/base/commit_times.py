@@ -115,37 +115,40 @@ def arguments(cluster: ClusterUnderTest) -> list[str]:
 
 def committed(cluster: ClusterUnderTest, writers: int, seconds: float) -> list[dict[str, Any]]:
     """What each client prints after it has committed for some seconds."""
-    conf = Layout(cluster.cluster).zodb_conf
-    started = [
-        subprocess.Popen(
-            [
-                cluster.installation.python27,
-                PROGRAMS / "committing.py",
-                conf,
-                f"writer-{number}",
-                str(seconds),
-            ],
-            env=cluster.installation.environment27(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(writers)
-    ]
-    for each in started:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
+    started = [client(cluster, 0, seconds)]
+    said(started[0])  # it makes the database's root
+    started += [client(cluster, number, seconds) for number in range(1, writers)]
+    for each in started[1:]:
+        said(each)
     time.sleep(PAUSE)
     for each in started:
         assert each.stdin is not None
         each.stdin.write("\n")
         each.stdin.flush()
-    found = []
+    found = [json.loads(said(each)) for each in started]
     for each in started:
-        assert each.stdout is not None
-        found.append(json.loads(each.stdout.readline()))
         each.wait(END_SECONDS)
     return found
+
+
+def client(cluster: ClusterUnderTest, number: int, seconds: float) -> subprocess.Popen[str]:
+    conf = Layout(cluster.cluster).zodb_conf
+    python, environment = cluster.installation.python27, cluster.installation.environment27()
+    return subprocess.Popen(
+        [python, PROGRAMS / "committing.py", conf, f"writer-{number}", str(seconds)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The next line of a client."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "a client has failed"
+    return line
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Table:
