@@ -17,25 +17,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
 from clusters import ClusterUnderTest, wait_until  # noqa: E402
-from rich import box  # noqa: E402
+from commit_tables import WIDTH, table  # noqa: E402
 from rich.console import Console  # noqa: E402
-from rich.table import Column, Table  # noqa: E402
 
 from indico_zodbrepl.cluster.layout import Layout  # noqa: E402
 from indico_zodbrepl.monitor import take_snapshot  # noqa: E402
 
 SERVER = b"indico_zodbrepl.dataplane.server.main"
 PROGRAMS = HERE / "python27"
-WIDTH = 100
 END_SECONDS = 60
 PAUSE = 1.0  # seconds; longer than that of timed_server.py
 
@@ -149,30 +145,6 @@ def said(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline()
     assert line, "a client has failed"
     return line
-
-
-def table(lines: Sequence[dict[str, Any]]) -> Table:
-    """One line for each number of writers, with the medians of its rounds."""
-    shown = Table(
-        Column("writers", justify="right"),
-        Column("commits/s", justify="right"),
-        *(
-            Column(name, justify="right")
-            for name in ("vote", "client", "finish", "lock free", "CPU server", "CPU client")
-        ),
-        box=box.SIMPLE,
-        title="Milliseconds of a commit, medians",
-        title_justify="left",
-    )
-    for writers in sorted({each["writers"] for each in lines}):
-        found = [each for each in lines if each["writers"] == writers]
-        keys = ("vote", "client", "finish", "free", "server_cpu", "client_cpu")
-        shown.add_row(
-            str(writers),
-            f"{median(each['rate'] for each in found):.0f}",
-            *(f"{median(each[key] for each in found):.2f}" for key in keys),
-        )
-    return shown
 
 
 if __name__ == "__main__":
