@@ -23,9 +23,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
+import kept_lines  # noqa: E402
 from clusters import ClusterUnderTest, wait_until  # noqa: E402
-from commit_tables import WIDTH, table  # noqa: E402
-from rich.console import Console  # noqa: E402
+from commit_tables import table  # noqa: E402
 
 from indico_zodbrepl.cluster.layout import Layout  # noqa: E402
 from indico_zodbrepl.monitor import take_snapshot  # noqa: E402
@@ -41,23 +41,13 @@ def main() -> None:
     options.add_argument("--writers", type=int, nargs="+", default=[1, 4, 8, 16])
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--seconds", type=float, default=8.0, help="of each round")
-    options.add_argument("--into", type=Path, help="file to which lines are added")
-    options.add_argument("--table", type=Path, help="print what a file has; measure nothing")
-    chosen = options.parse_args()
-    if chosen.table:
-        lines = chosen.table.read_text().splitlines()
-        Console(width=WIDTH).print(table([json.loads(line) for line in lines]))
-        return
-    if chosen.into is None:
-        options.error("--into or --table is needed")
+    chosen = kept_lines.chosen(options, table)
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
-    chosen.into.parent.mkdir(parents=True, exist_ok=True)
     for number in range(chosen.rounds):
         for writers in chosen.writers:
             with tempfile.TemporaryDirectory(prefix="zodbrepl-commits-") as name:
                 found = measured(Path(name), home, writers, chosen.seconds)
-            with chosen.into.open("a") as target:
-                target.write(json.dumps(found) + "\n")
+            kept_lines.add(chosen.into, found)
             print(f"round {number + 1}, {writers} writers: {found['rate']:.0f}/s", flush=True)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -30,8 +29,8 @@ sys.path[:0] = [
     str(HERE.parent / "scenarios/harness"),
 ]
 
+import kept_lines  # noqa: E402
 from rich import box  # noqa: E402
-from rich.console import Console  # noqa: E402
 from rich.table import Column, Table  # noqa: E402
 from sized_cluster import GIB, SizedCluster, disk_rate, drop_caches  # noqa: E402
 
@@ -39,21 +38,12 @@ from indico_zodbrepl.cluster.layout import data_fs  # noqa: E402
 
 REASON = ("--reason", "to measure it")
 COPIES = 5  # of the database, at most, on the disk at once
-WIDTH = 100
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--gib", type=float, nargs="+", default=[0.25, 1.0, 4.0])
-    options.add_argument("--into", type=Path, help="file to which lines are added")
-    options.add_argument("--table", type=Path, help="print what a file has; measure nothing")
-    chosen = options.parse_args()
-    if chosen.table:
-        lines = chosen.table.read_text().splitlines()
-        Console(width=WIDTH).print(table([json.loads(line) for line in lines]))
-        return
-    if chosen.into is None:
-        options.error("--into or --table is needed")
+    chosen = kept_lines.chosen(options, table)
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
     for gib in chosen.gib:
         with tempfile.TemporaryDirectory(prefix="zodbrepl-sizes-") as name:
@@ -62,9 +52,7 @@ def main() -> None:
                 sys.exit(f"{gib:g} GiB need {needed:.0f} GiB in {name}, which has {free:.0f}")
             with contextlib.closing(SizedCluster(Path(name) / "cluster", home)) as cluster:
                 found = measured(cluster, gib)
-        chosen.into.parent.mkdir(parents=True, exist_ok=True)
-        with chosen.into.open("a") as target:
-            target.write(json.dumps(found) + "\n")
+        kept_lines.add(chosen.into, found)
         print(f"{gib:g} GiB: kept in {chosen.into}", flush=True)
 
 

@@ -54,7 +54,7 @@ VALUES = {
     "disks": {"PROBE_BYTES", "Disk", "Room", "gib", "mib"},
     "epochs": {"EpochRecord", "now", "seconds"},
     "exports_interface": {"RecoveryExport"},
-    "history": {"Condition", "Lineage"},
+    "history": {"STARTS_IN_NO_ROLE", "Condition", "Lineage"},
     "last_seen": {"LastSeen", "parse"},
     "log_files": {"DECISIONS", "MOST_BYTES", "masked"},
     "logs_interface": {"LogLine", "LogPart", "Logs"},

@@ -41,6 +41,9 @@ class Condition(enum.StrEnum):
     QUARANTINED = "quarantined"
 
 
+STARTS_IN_NO_ROLE = (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
+
+
 @dataclasses.dataclass(frozen=True)
 class Lineage:
     """The record of a node's history.
@@ -53,8 +56,8 @@ class Lineage:
         epoch: of that comparison.
         was_writable: True if the node was a primary since, so it may hold data that no other node
             has.
-        condition: DIVERGED is checked again at each start; a node that is QUARANTINED or
-            NEEDS_SEEDING starts in no role.
+        condition: DIVERGED is checked again at each start; see
+            STARTS_IN_NO_ROLE for the others.
         detail: why, for people.
         at: when this was written, ISO 8601 in UTC.
     """
@@ -192,7 +195,7 @@ def nothing(epoch: int, *, was_writable: bool) -> Lineage:
 
 def refuse_condition(cluster: Cluster, node: Node, found: Lineage) -> None:
     """Raise OperatorError (exit 8) if the condition of a node's data permits no start."""
-    if found.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING):
+    if found.condition not in STARTS_IN_NO_ROLE:
         return
     command = Commands.here(cluster).zodbrepl
     raise OperatorError(

@@ -198,6 +198,11 @@ class Automation:
     alone: bool = False
     candidates: tuple[Candidate, ...] = ()
 
+    @property
+    def may_act(self) -> bool:
+        """Return True if its keys are known, and nobody has paused it."""
+        return not self.problem and self.paused is None
+
 
 @dataclasses.dataclass(frozen=True)
 class BackupStatus:

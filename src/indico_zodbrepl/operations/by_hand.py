@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.host.disks import mib
-from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.history import STARTS_IN_NO_ROLE
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.words import called
@@ -134,9 +134,7 @@ def last_resort(snapshot: Snapshot, primary: NodeStatus, commands: Commands) -> 
     usable = [
         node
         for node in snapshot.nodes
-        if node.newest
-        and not node.is_damaged
-        and node.condition not in (Condition.NEEDS_SEEDING, Condition.QUARANTINED)
+        if node.newest and not node.is_damaged and node.condition not in STARTS_IN_NO_ROLE
     ]
     if can(commands.cluster, "promote") and usable:
         best = max(usable, key=lambda node: node.newest or 0)

@@ -13,7 +13,7 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs_answers import Relation
-from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.history import STARTS_IN_NO_ROLE, Condition
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.candidates import lost_count
 from indico_zodbrepl.operations.divergence import (
@@ -180,7 +180,7 @@ def _is_given_up(host: Host, name: str) -> bool:
         known = host.history(name)
     except OperatorError:
         return True  # it may be unknown; the node's own transactions are reported as a loss then
-    return known is not None and known.condition in (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
+    return known is not None and known.condition in STARTS_IN_NO_ROLE
 
 
 def _source_problem(cluster: Cluster, node: Node, origin: Node, primary: Node) -> str:

@@ -1,4 +1,4 @@
-"""What a command says after a step has failed.  Pure."""
+"""The error of an operation of which a step has failed.  Pure."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class _Recommender:
     def _automatic_successors(self, primary: NodeStatus) -> list[NodeStatus]:
         """Return the nodes of which one will take over without an operator; empty if none can."""
         found = self._snapshot.automation
-        if found is None or found.problem or found.paused is not None or primary.reachable:
+        if found is None or not found.may_act or primary.reachable:
             return []
         able = {each.node for each in found.candidates if not (each.problem or each.doubt)}
         return [

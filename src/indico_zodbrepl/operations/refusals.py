@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.history import STARTS_IN_NO_ROLE, Condition
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.promotion import SMALL_LAG_SECONDS, follows_closely
 from indico_zodbrepl.monitor.rules.facts import RUNNING
@@ -122,7 +122,7 @@ class Refusals:
 
     def start(self, node: NodeStatus) -> str:
         """Return why the server of a node would refuse to start, as far as the snapshot shows."""
-        if node.condition in (Condition.NEEDS_SEEDING, Condition.QUARANTINED):
+        if node.condition in STARTS_IN_NO_ROLE:
             return f"The data of node {node.name} is {node.condition}: it starts in no role."
         if node.out_of_line and node.assigned_role is not Role.PRIMARY:
             return (
@@ -286,11 +286,7 @@ class Refusals:
     def _no_clone(self, node: NodeStatus) -> str:
         if self._snapshot.primary is None:
             return f"There is no single running primary that {node.name} could follow."
-        if (
-            node.out_of_line
-            and not node.is_damaged
-            and node.condition not in (Condition.NEEDS_SEEDING, Condition.QUARANTINED)
-        ):
+        if node.out_of_line and not node.is_damaged and node.condition not in STARTS_IN_NO_ROLE:
             return (
                 f"Node {node.name} may have divergent transactions: a rejoin exports them, and "
                 "may be all that is needed."

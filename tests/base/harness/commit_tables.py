@@ -9,8 +9,6 @@ from typing import Any
 from rich import box
 from rich.table import Column, Table
 
-WIDTH = 100
-
 
 def table(lines: Sequence[dict[str, Any]]) -> Table:
     """One line for each number of writers, with the medians of its rounds."""

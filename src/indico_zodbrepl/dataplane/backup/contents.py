@@ -16,7 +16,7 @@ from indico_zodbrepl.dataplane.datafs.records import RECORD, START, UNDONE
 
 
 class Contents(object):
-    """What the transactions between two boundaries of a data file have.
+    """What a backup needs to know of the transactions between two boundaries of a data file.
 
     Args:
         data_file: a DataFile.
@@ -37,21 +37,15 @@ class Contents(object):
         for transaction in data_file.forward(begin):
             if transaction.position >= end:
                 break
-            found = self._read(data_file, transaction)
-            if index is not None and transaction.status != UNDONE:
-                index.update(found)
+            indexed = index is not None and transaction.status != UNDONE
+            for record in data_file.records(transaction):
+                if indexed:
+                    index[record.oid] = record.position - RECORD.size
+                # One that was undone has its data in an older record.
+                if record.length <= LONGEST and is_blob_record(data_file.data(record)):
+                    self.blobs.append((record.oid, record.tid))
             self.transactions += 1
             count.add(transaction.size)
-
-    def _read(self, data_file, transaction):
-        """Return the positions of a transaction's records, by oid."""
-        found = {}
-        for record in data_file.records(transaction):
-            found[record.oid] = record.position - RECORD.size
-            # One that was undone has its data in an older record.
-            if record.length <= LONGEST and is_blob_record(data_file.data(record)):
-                self.blobs.append((record.oid, record.tid))
-        return found
 
 
 def of_all(data_file, count):

@@ -1,4 +1,4 @@
-"""Progress of a backup or a restore, for whoever waits for it."""
+"""Report the progress of a backup or a restore."""
 from __future__ import absolute_import
 
 from indico_zodbrepl.dataplane.programs.clock import monotonic

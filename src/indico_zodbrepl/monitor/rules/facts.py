@@ -7,7 +7,7 @@ import dataclasses
 from indico_zodbrepl import backends
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.history import STARTS_IN_NO_ROLE, Condition
 from indico_zodbrepl.host.supervisor import NOT_KNOWN
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
@@ -187,11 +187,10 @@ def rejoins_automatically(automation: Automation | None, node: NodeStatus) -> bo
     """
     return (
         automation is not None
-        and not automation.problem
-        and automation.paused is None
+        and automation.may_act
         and automation.leader == node.superseded_by
         and node.superseded_by is not None
-        and node.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
+        and node.condition not in STARTS_IN_NO_ROLE
         and not node.is_damaged
     )
 
