@@ -26,6 +26,7 @@ sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 import kept_lines  # noqa: E402
 from clusters import ClusterUnderTest, wait_until  # noqa: E402
 from commit_tables import table  # noqa: E402
+from waiting_programs import answers, said  # noqa: E402
 
 from indico_zodbrepl.cluster.layout import Layout  # noqa: E402
 from indico_zodbrepl.monitor import take_snapshot  # noqa: E402
@@ -107,11 +108,7 @@ def committed(cluster: ClusterUnderTest, writers: int, seconds: float) -> list[d
     for each in started[1:]:
         said(each)
     time.sleep(PAUSE)
-    for each in started:
-        assert each.stdin is not None
-        each.stdin.write("\n")
-        each.stdin.flush()
-    found = [json.loads(said(each)) for each in started]
+    found = answers(started)
     for each in started:
         each.wait(END_SECONDS)
     return found
@@ -127,14 +124,6 @@ def client(cluster: ClusterUnderTest, number: int, seconds: float) -> subprocess
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    """The next line of a client."""
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "a client has failed"
-    return line
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What the size of a database costs each operation of a ZRS cluster: `make size-figures`.
+"""What the size of a database costs each operation: `make size-figures`.
 
-    bin/control-python tests/base/sizes.py [--gib SIZE...] --into FILE
+    bin/control-python tests/base/sizes.py [--storages NAME...] [--gib SIZE...] --into FILE
     bin/control-python tests/base/sizes.py --table FILE
 
-It is no test.  For each size, a cluster of two nodes with a real Indico is made on this machine and
-filled in bulk; then each operation is done once, as typed.  Each size is a line of JSON in FILE,
-and takes five times its space on the disk.
+It is no test.  For each size and storage, a cluster with a real Indico, of two nodes where there
+can be a second one, is made on this machine and filled in bulk; then each of its operations is done
+once, as typed.  Each cluster is a line of JSON in FILE, and takes five times its size on the disk.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ sys.path[:0] = [
 import kept_lines  # noqa: E402
 from rich import box  # noqa: E402
 from rich.table import Column, Table  # noqa: E402
-from sized_cluster import GIB, SizedCluster, disk_rate, drop_caches  # noqa: E402
-
-from indico_zodbrepl.cluster.layout import data_fs  # noqa: E402
+from sized_cluster import GIB, STORAGES, SizedCluster, disk_rate, drop_caches  # noqa: E402
 
 REASON = ("--reason", "to measure it")
 COPIES = 5  # of the database, at most, on the disk at once
@@ -43,22 +41,29 @@ COPIES = 5  # of the database, at most, on the disk at once
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--gib", type=float, nargs="+", default=[0.25, 1.0, 4.0])
+    options.add_argument("--storages", nargs="+", choices=list(STORAGES), default=["zrs"])
     chosen = kept_lines.chosen(options, table)
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
-    for gib in chosen.gib:
+    for gib, storage in itertools.product(chosen.gib, chosen.storages):
         with tempfile.TemporaryDirectory(prefix="zodbrepl-sizes-") as name:
+            Path(name).chmod(0o755)  # PostgreSQL runs as another user
             needed, free = COPIES * gib, shutil.disk_usage(name).free / GIB
             if free < needed:
                 sys.exit(f"{gib:g} GiB need {needed:.0f} GiB in {name}, which has {free:.0f}")
-            with contextlib.closing(SizedCluster(Path(name) / "cluster", home)) as cluster:
+            with contextlib.closing(SizedCluster(Path(name) / "cluster", home, storage)) as cluster:
                 found = measured(cluster, gib)
         kept_lines.add(chosen.into, found)
-        print(f"{gib:g} GiB: kept in {chosen.into}", flush=True)
+        print(f"{storage}, {gib:g} GiB: kept in {chosen.into}", flush=True)
 
 
 def measured(cluster: SizedCluster, gib: float) -> dict[str, Any]:
     """Do each operation once; return the seconds of each, and rates in bytes a second."""
-    found: dict[str, Any] = {"gib": gib, "began": time.time(), "processors": os.cpu_count()}
+    found: dict[str, Any] = {
+        "storage": cluster.kind.backend,
+        "gib": gib,
+        "began": time.time(),
+        "processors": os.cpu_count(),
+    }
     for key, value in figures(cluster, gib):
         found[key] = round(value, 3) if isinstance(value, float) else value
         print(f"  {key}: {found[key]}", flush=True)
@@ -71,20 +76,22 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
     yield "disk_writes", round(written)
     yield "disk_reads", round(read)
     yield "loading", cluster.load(gib)
-    data = data_fs(cluster.cluster.node("a"))
-    size = data.stat().st_size
-    yield "bytes", size
     yield "starting", cluster.timed("up")
-    yield "first_synchronisation", cluster.catch_up("b")
+    yield "bytes", cluster.size()
+    if cluster.has_file and cluster.has_secondary:
+        yield "first_synchronisation", cluster.catch_up("b")
     yield from restarting(cluster)
-    yield from backing_up(cluster)
+    if cluster.can("backup"):
+        yield from backing_up(cluster)
     yield "statistics", cluster.timed("stats")
     yield from packing(cluster)
-    yield from failing_over(cluster)
-    yield "clone", cluster.timed("clone", "a", *REASON)
-    yield "clone_steps", cluster.steps()
+    if cluster.has_secondary:
+        yield from failing_over(cluster)
+        yield "clone", cluster.timed("clone", "a", *REASON)
+        yield "clone_steps", cluster.steps()
     cluster.healthy()
-    yield "memory", cluster.peaks()
+    if cluster.has_file:
+        yield "memory", cluster.peaks()
     yield "disk", cluster.disk()
 
 
@@ -100,8 +107,9 @@ def backing_up(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
     folder = cluster.folder / "backups"
     drop_caches()
     yield "full_backup", cluster.timed("backup", "--to", str(folder))
-    cluster.commit("a", "further", 100)
-    cluster.catch_up("b")
+    cluster.commit("further", 100)
+    if cluster.has_secondary:
+        cluster.catch_up("b")
     yield "incremental_backup", cluster.timed("backup", "--to", str(folder))
     shutil.rmtree(folder)
 
@@ -156,8 +164,11 @@ ROWS = (
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Table:
-    """The seconds of each operation, by size."""
-    sizes = [f"{each['bytes'] / GIB:.2f} GiB" for each in lines]
+    """The seconds of each operation, by storage and size."""
+    sizes = [
+        f"{each.get('storage', 'zrs').removeprefix('relstorage-')}, {each['bytes'] / GIB:.2f} GiB"
+        for each in lines
+    ]
     made = Table("seconds", *(Column(size, justify="right") for size in sizes), box=box.SIMPLE_HEAD)
     for key, what in ROWS:
         made.add_row(what, *(f"{each[key]:.2f}" if key in each else "-" for each in lines))

@@ -84,8 +84,9 @@ READS_PROCESSES = {
 PROCESS_STATE = "indico_zodbrepl.probing.process_state"
 # What else may be imported where, and why: these act on the host on which they run.
 ON_THIS_HOST = {
-    # A benchmark makes its clusters on this host, and measures their processes.
+    # A benchmark makes its clusters and their TLS on this host, and measures their processes.
     "bench": {
+        "authority",
         "backup",
         "daemon",
         "indico_programs",

@@ -1,4 +1,4 @@
-"""A cluster of two ZRS nodes with a real Indico of a given size, whose operations are timed."""
+"""A cluster with a real Indico of a given size, whose operations are timed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import commands
 from clients import Writer
-from clusters import ClusterUnderTest, settled, wait_until
-from zeo_client import commit
+from clusters import PAIR, settled, wait_until
+from kinds import ALONE, ClusterOfKind, Kind
 
+from indico_zodbrepl.backends import named
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import take_snapshot
@@ -25,19 +26,36 @@ PATIENCE = 3600.0  # seconds until a node has caught up
 LOOK_SECONDS = 10.0
 AROUND = 10.0  # seconds of writing before and after what is timed
 GIB = float(1 << 30)
+PROGRAMS = Path(__file__).resolve().parents[1] / "python27"
+FILES = ("zeo", "zrs")
+STORAGES = {
+    "zrs": PAIR,
+    "zeo": ALONE,
+    "relstorage-postgresql": PAIR,
+    "relstorage-sqlite": ALONE,
+}
 
 
-class SizedCluster(ClusterUnderTest):
-    """A primary a, a secondary b and one Indico.
+class SizedCluster(ClusterOfKind):
+    """A primary a, a secondary b where there can be one, and one Indico.
 
     Args:
-        folder: does not exist yet.
+        folder: does not exist yet; other users must be able to reach it.
         home: the installation.
+        storage: of STORAGES.
+
+    Attributes:
+        has_file: True if the database is a data file of ZODB.
+        has_secondary: True if there is b.
     """
 
-    def __init__(self, folder: Path, home: Path) -> None:
-        folder.mkdir()
-        super().__init__(folder, home, indico=("one",))
+    def __init__(self, folder: Path, home: Path, storage: str) -> None:
+        folder.mkdir(mode=0o755)
+        super().__init__(folder, home, Kind(storage, STORAGES[storage]))
+        self.indico = ("one",)
+        self.write()
+        self.has_file = storage in FILES
+        self.has_secondary = len(self.nodes) > 1
         self._numbers = itertools.count(1)
 
     def timed(self, *arguments: str) -> float:
@@ -57,32 +75,57 @@ class SizedCluster(ClusterUnderTest):
             if record.began is not None and record.ended is not None
         }
 
+    def can(self, operation: str) -> bool:
+        """Return True if the storage has an operation of ``backends.OPERATIONS``."""
+        return operation not in named(self.kind.backend).limits
+
     def load(self, gib: float) -> float:
-        """Load conferences in bulk into the primary's file; return the seconds.  Ends down."""
+        """Load conferences in bulk; return the seconds.  Ends down.
+
+        A data file is loaded while no server has it open, and followers get it later.
+        """
         self.start()
         self.begin_indico()
-        self.down()
         indico = Indico27(self.cluster, self.installation)
-        storage, conf = self.folder / "direct.zodb.conf", self.folder / "direct.indico.conf"
-        data = data_fs(self.cluster.node("a"))
-        storage.write_text(f"<filestorage>\n  path {data}\n</filestorage>\n")
-        lines = Path(indico.environment["INDICO_CONF"]).read_text().splitlines()
-        conf.write_text(
-            "\n".join(
-                f"DBStorageURL = '{storage}'" if line.startswith("DBStorageURL") else line
-                for line in lines
-            )
-            + "\n"
-        )
+        conf = indico.environment["INDICO_CONF"]
+        if self.has_file:
+            self.down()
+            conf = str(self._direct(Path(conf)))
         began = time.monotonic()
         size = ("--target-size", f"{gib * 1024:.0f}MiB")
         subprocess.run(
             [self.installation.bulkload, *size, "--contributions", "0", "--seed", "1"],
             check=True,
             timeout=LONGEST,
-            env={**indico.environment, "INDICO_CONF": str(conf)},
+            env={**indico.environment, "INDICO_CONF": conf},
         )
-        return time.monotonic() - began
+        loaded = time.monotonic() - began
+        if not self.has_file:
+            self.down()
+        return loaded
+
+    def _direct(self, indico_conf: Path) -> Path:
+        """Return an indico.conf with which a process opens the primary's file itself."""
+        storage, conf = self.folder / "direct.zodb.conf", self.folder / "direct.indico.conf"
+        data = data_fs(self.cluster.node("a"))
+        storage.write_text(f"<filestorage>\n  path {data}\n</filestorage>\n")
+        conf.write_text(
+            "\n".join(
+                f"DBStorageURL = '{storage}'" if line.startswith("DBStorageURL") else line
+                for line in indico_conf.read_text().splitlines()
+            )
+            + "\n"
+        )
+        return conf
+
+    def size(self) -> int:
+        """Return the bytes of the primary's database, which runs."""
+        if self.has_file:
+            return data_fs(self.cluster.node("a")).stat().st_size
+        found = settled(
+            lambda: take_snapshot(self.cluster, LOOK_SECONDS).node("a").size, bool, True
+        )
+        return found or 0
 
     def catch_up(self, node: str) -> float:
         """Wait until a follower has everything; return the seconds."""
@@ -98,12 +141,24 @@ class SizedCluster(ClusterUnderTest):
     def diverge(self, count: int) -> None:
         """Let the primary commit what the secondary never gets, and die.  Ends with b alone."""
         self.timed("node", "stop", "b")
-        commit(self, "a", "lost", count)
+        self.commit("lost", count)
         self.die("a")
         self.timed("node", "start", "b")
 
-    def commit(self, node: str, prefix: str, count: int) -> None:
-        commit(self, node, prefix, count)
+    def commit(self, name: str, count: int) -> None:
+        """Commit some objects of 1 KB, one after the other."""
+        subprocess.run(
+            [
+                self.installation.python27,
+                PROGRAMS / "few_commits.py",
+                Layout(self.cluster).zodb_conf,
+                name,
+                str(count),
+            ],
+            check=True,
+            timeout=LONGEST,
+            env=self.installation.environment27(),
+        )
 
     @contextlib.contextmanager
     def written_to(self) -> Iterator[list[float]]:
@@ -124,7 +179,7 @@ class SizedCluster(ClusterUnderTest):
     def peaks(self) -> dict[str, int]:
         """The most memory that each server has had since it started, in bytes."""
         found = {}
-        for program in ("node-a", "node-b"):
+        for program in (f"node-{name}" for name in self.nodes):
             status = Path(f"/proc/{self.pid_of(program)}/status").read_text()
             line = next(each for each in status.splitlines() if each.startswith("VmHWM"))
             found[program] = int(line.split()[1]) * 1024

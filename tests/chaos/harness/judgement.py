@@ -11,12 +11,14 @@ from typing import Any
 
 import leaders
 import list_appends
+import neo_copies
 import registers
 import web_writes
 from automatic import Automatic
 from counted import exported_numbers, exported_records
 from histories import Anomaly, Transaction
 from logs import final_state
+from neo_hosts import NeoHosts
 from registers import Access
 from resources import Measured, grown, measure
 from stage import HOSTS, Stage
@@ -29,6 +31,8 @@ Told = Transaction | Access | WebWrite
 HEALTHY_SECONDS = 60.0
 """The cluster has to be healthy so soon after the last fault, without help."""
 PATIENCE_SECONDS = 120.0
+DEFERRED_SECONDS = 2.0
+"""NEO's storages write what is committed to their files within a second."""
 LOOK_SECONDS = 4.0
 """Each look costs a second of a processor."""
 
@@ -42,6 +46,7 @@ class Verdict:
         transactions: that clients began to commit.
         excused: acknowledged ones that an export has, where that is allowed.
         same: True if all nodes have the same objects.
+        apart: what the files of NEO's storages have differently, a line each.
         terms: how many times a node became the leader; None of NEO, which does not count them.
         grown: what is used more than at the beginning.
         idle: the clients of which no transaction was acknowledged; a run without them proves less.
@@ -55,6 +60,7 @@ class Verdict:
     unknown_gone: int
     excused: int
     same: bool
+    apart: tuple[str, ...]
     terms: int | None
     grown: tuple[str, ...]
     idle: tuple[str, ...]
@@ -70,6 +76,7 @@ class Verdict:
             found.append(f"the cluster was healthy only after {self.healthy:.0f} s")
         if not self.same:
             found.append("the nodes do not have the same data")
+        found += self.apart
         found += [f"no transaction of client {each} was acknowledged" for each in self.idle]
         return [*found, *self.grown, *map(str, self.anomalies)]
 
@@ -79,6 +86,7 @@ class Verdict:
         return {
             **found,
             "anomalies": len(self.anomalies),
+            "apart": len(self.apart),
             "grown": len(self.grown),
             "idle": len(self.idle),
         }
@@ -99,6 +107,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
     after = measure(stage)
     stage.clients.stop()
     stage.authors.close()
+    apart = _apart(stage)
     history, written = stage.clients.history(), list(stage.authors.history)
     shown = stage.views() if healthy is not None else {"": stage.clients.shown()}
     lists, values = final_state(next(iter(shown.values())))
@@ -124,12 +133,20 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
         unknown_gone=found.unknown_gone,
         excused=found.excused,
         same=len(set(shown.values())) == 1,
+        apart=apart,
         terms=terms,
         grown=tuple(grown(used, after)),
         idle=tuple(stage.clients.idle()),
         anomalies=anomalies,
     )
     return verdict, everything
+
+
+def _apart(stage: Stage) -> tuple[str, ...]:
+    if not isinstance(stage.cluster, NeoHosts):
+        return ()
+    time.sleep(DEFERRED_SECONDS)
+    return neo_copies.differences(stage)
 
 
 def _seconds_until_healthy(stage: Stage) -> float | None:

@@ -16,6 +16,7 @@ from indico_zodbrepl.demo.lab.namespaces import Program
 
 REASON = ("--reason", "chaos")
 END_SECONDS = 300.0
+UPGRADE = "rolling upgrade"
 
 
 class Operators:
@@ -53,8 +54,16 @@ class Operators:
             if code is None and host not in self._stage.off:
                 continue
             self._running.remove(each)
+            if name == UPGRADE and code != 0 and isinstance(self._stage.cluster, NeoHosts):
+                self._continue()
             key = name, code
             self.ended[key] = self.ended.get(key, 0) + 1
+
+    def _continue(self) -> None:
+        """Continue a restart that was interrupted with its host: on NEO nobody else does."""
+        for host in HOSTS:
+            if self.type(host, "resume") is not None:
+                return
 
     def finish(self) -> None:
         """Wait for what still runs."""
@@ -101,7 +110,7 @@ class Operators:
             command = self._stage.lab[host].popen(
                 "sh", "-c", text, stdout=log, stderr=subprocess.STDOUT
             )
-        self._running.append((host, "rolling upgrade", command))
+        self._running.append((host, UPGRADE, command))
 
     def _a_follower(self, chance: random.Random) -> str:
         return self._stage.node_on(self._stage.roles()[chance.choice(FOLLOWERS)])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages_server import (
+    CALLS,
     CLOSING,
     MISSING,
+    REFUSED,
     SILENT,
     STALL_SECONDS,
     STALLING,
@@ -32,6 +36,7 @@ from indico_zodbrepl.bench.suites.http_generator import (
     summed_up,
 )
 from indico_zodbrepl.bench.suites.http_trials import generator
+from indico_zodbrepl.bench.suites.indico_session import Session
 from indico_zodbrepl.errors import OperatorError
 
 RATES = st.floats(0.5, 500)
@@ -137,6 +142,50 @@ def test_other_answers_than_pages_have_failed(path: str, why: str) -> None:
         found = outcome_of(server, ["/", path])
     assert {why: 1} == found.failures
     assert [0] == list(found.latencies)
+
+
+@given(st.integers(0, 100), st.integers(0, 1000))
+def test_changes_are_the_percentage_of_all_requests_and_evenly_spread(
+    percent: int, first: int
+) -> None:
+    job = Job([], ["/"], 1, 1, changes=percent)
+    assert percent == sum(job.is_change(number) for number in range(first, first + 100))
+
+
+def test_visitors_who_are_logged_in_request_pages_and_change_conferences_in_turn() -> None:
+    sessions = [Session("indico_session=a", "secret a"), Session("indico_session=b", "secret b")]
+    with PagesServer() as server:
+        job = Job(
+            [server.base], ["/page"], 20, 0.5, sessions=sessions, changed=["7", "8"], changes=30
+        )
+        found = asyncio.run(load(job))
+        assert {"/page": 7, CALLS: 3} == collections.Counter(server.asked)
+        assert {"indico_session=a": 5, "indico_session=b": 5} == collections.Counter(server.cookies)
+        assert ["7", "8", "7"] == sorted_by_value([call for _, call in server.calls])
+        assert {token for token, _ in server.calls} <= {each.token for each in sessions}
+    assert 10 == len(found.latencies)
+    assert summed_up(job, found, 0.0)["change_latency_ms"]
+
+
+def sorted_by_value(calls: list[dict[str, Any]]) -> list[str]:
+    """The conferences of calls that may have overtaken each other, in the order of their values."""
+    values = [call["params"] for call in calls]
+    return [each["conference"] for each in sorted(values, key=lambda each: str(each["value"]))]
+
+
+def test_a_change_that_is_refused_or_not_answered_has_failed() -> None:
+    session = Session("indico_session=a", "secret")
+    with PagesServer() as server:
+        refused = Job(
+            [server.base], [], 10, 0.1, sessions=[session], changed=[REFUSED], changes=100
+        )
+        assert {"refused: ERR-1": 1} == asyncio.run(load(refused)).failures
+    assert "no answer to a call" == refused.request(0).failure(200, b"<html>")
+    assert "HTTP status 503" == refused.request(0).failure(503, b"")
+
+
+def test_nobody_who_is_not_logged_in_changes_anything() -> None:
+    assert "GET" == Job([], ["/"], 1, 1, changes=100).request(0).method
 
 
 def test_a_server_that_is_not_there_fails_each_request() -> None:

@@ -13,7 +13,8 @@ from pages_server import CALL_SECONDS, MISSING, PagesServer
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.bench.sites.storages import IN_MEMORY, STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
-from indico_zodbrepl.bench.suites.http import PAGES_FILE, SUITE
+from indico_zodbrepl.bench.suites.http import SUITE
+from indico_zodbrepl.bench.suites.http_visitors import VISIT_FILE
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -53,6 +54,14 @@ def settings(**options: Any) -> Settings:
     )
 
 
+def visit(folder: Path, paths: list[str]) -> None:
+    """Let visitors, of whom one is logged in, request these paths or change two conferences."""
+    session = {"cookie": "indico_session=1", "token": "secret"}
+    (folder / VISIT_FILE).write_text(
+        json.dumps({"paths": paths, "sessions": [session], "conferences": ["0", "1"]})
+    )
+
+
 @pytest.fixture
 def server() -> Iterator[PagesServer]:
     with PagesServer() as running:
@@ -66,7 +75,7 @@ def site(tmp_path: Path, server: PagesServer) -> Site:
     path.write_text(CLUSTER.format(folder=tmp_path, port=server.base.rpartition(":")[2]))
     made = WithoutSupervisor(STORAGES["zeo"], tmp_path, Installation(tmp_path), 1)
     made.cluster = load(path, tmp_path)
-    (tmp_path / PAGES_FILE).write_text(json.dumps(["/", "/event/1/"]))
+    visit(tmp_path, ["/", "/event/1/"])
     return made
 
 
@@ -86,6 +95,17 @@ def test_a_given_rate_is_measured_instead_of_searching() -> None:
     assert [Case("fixed rate", {"workers": 1, "rate": 20.0})] == SUITE.cases(
         settings(rate=20.0, indico=1), STORAGES["zeo"]
     )
+
+
+def test_cases_say_who_the_visitors_are_and_what_they_do() -> None:
+    def parameters(**options: Any) -> list[object]:
+        return [each.parameters for each in SUITE.cases(settings(**options), STORAGES["zrs"])]
+
+    assert [{"workers": 1}] == parameters(indico=1)
+    assert [{"workers": 1, "visitors": "logged in"}] == parameters(indico=1, logged_in="yes")
+    assert [{"workers": 1, "writes": 10}] == parameters(indico=1, writes=10)
+    assert [{"workers": 1, "content": "static"}] == parameters(indico=1, content="static")
+    assert [{"workers": 1, "tls": "yes"}] == parameters(indico=1, tls="yes")
 
 
 def test_a_database_in_memory_can_not_be_measured() -> None:
@@ -127,6 +147,17 @@ def test_a_fixed_rate_tells_what_was_achieved(site: Site) -> None:
     assert made.details["held"]
 
 
+def test_changes_have_latencies_of_their_own(site: Site, server: PagesServer) -> None:
+    made = SUITE.measure(
+        Case("fixed rate", {"workers": 1, "rate": 40.0, "writes": 10}),
+        site,
+        settings(limit_ms=10_000.0, writes=10),
+    )
+    assert 2 == len(server.calls)
+    assert 0 < made.metrics["saving_p50_ms"] <= made.metrics["saving_p99_ms"]
+    assert set(made.metrics) <= {each.name for each in SUITE.metrics}
+
+
 def test_the_time_in_calls_of_the_storage_is_reported(site: Site) -> None:
     made = SUITE.measure(
         Case("fixed rate", {"workers": 1, "rate": 40.0}), site, settings(limit_ms=10_000.0)
@@ -148,7 +179,7 @@ def test_an_indico_that_does_not_tell_it_can_not_be_measured(
 def test_a_rate_that_fails_has_no_latency_but_its_trial_says_why(
     site: Site, tmp_path: Path
 ) -> None:
-    (tmp_path / PAGES_FILE).write_text(json.dumps([MISSING]))
+    visit(tmp_path, [MISSING])
     made = SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 10.0}), site, settings())
     assert {"rate": 0.0} == made.metrics
     assert "failed: 5 HTTP status 404" == made.details["trials"][0]["broken"]

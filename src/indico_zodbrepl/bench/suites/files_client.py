@@ -11,13 +11,13 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+from indico_zodbrepl.bench.suites import indico_session
+from indico_zodbrepl.bench.suites.indico_session import SECONDS
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.secrets import Credentials
 
 MEGABYTE = 1_000_000
 BLOCK = 1 << 20
-SECONDS = 600.0
-"""A limit for a hung request."""
 EVENT = "0"
 BOUNDARY = "zodbrepl-bench-files"
 FORM = {"uploadType": "file", "materialId": "slides", "statusSelection": "1", "userList": "[]"}
@@ -44,18 +44,7 @@ class Client:
     def __init__(self, base_url: str, user: Credentials) -> None:
         self._url = urllib.parse.urlsplit(base_url)
         self._base_url = base_url
-        body = urllib.parse.urlencode({"login": user.login, "password": user.password}).encode()
-        answer = self._request(
-            "POST",
-            "/user/login",
-            body=body,
-            headers={"Content-Type": "application/x-www-form-urlencoded"},
-        )
-        answer.read()
-        found = re.search("indico_session=[^;]+", answer.headers.get("Set-Cookie", ""))
-        if answer.status != http.HTTPStatus.SEE_OTHER or found is None:
-            raise OperatorError("Indico refuses the login", f"it answered {answer.status}")
-        self._cookie = found.group()
+        self._session = indico_session.begin(base_url, user)
 
     def upload(self, file: Path) -> str:
         """Attach a file to an event's slides; return its path.  Raises OperatorError."""
@@ -103,13 +92,16 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection(self._url.netloc, timeout=SECONDS)
-        cookie = {"Cookie": self._cookie} if hasattr(self, "_cookie") else {}
         try:
             connection.request(
                 method,
                 self._url.path + path,
                 body=body,
-                headers={"Connection": "close", **cookie, **(headers or {})},
+                headers={
+                    "Connection": "close",
+                    "Cookie": self._session.cookie,
+                    **(headers or {}),
+                },
             )
             return connection.getresponse()
         except (OSError, http.client.HTTPException) as error:

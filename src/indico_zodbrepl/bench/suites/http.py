@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,17 +11,17 @@ from typing import Any
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
 from indico_zodbrepl.bench.suite import LATENCIES, Better, Case, Made, Metric, Option, Settings
-from indico_zodbrepl.bench.suites import http_trials
+from indico_zodbrepl.bench.suites import http_trials, http_visitors
 from indico_zodbrepl.bench.suites.http_generator import ARRIVALS, PERCENTILES, POISSON, Job
 from indico_zodbrepl.bench.suites.http_saturation import verdict
 from indico_zodbrepl.bench.suites.http_search import Limit, Tried, bounds, is_confirmed, next_rate
 from indico_zodbrepl.bench.suites.http_trials import Generator, Trial, generator, tried, warm
+from indico_zodbrepl.bench.suites.http_visitors import Visit
 from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import OperatorError
 
 HIGHEST = "highest rate"
 FIXED = "fixed rate"
-PAGES_FILE = "http-pages.json"
 WARMING_SECONDS = 60.0
 QUICK_WARMING_SECONDS = 4.0
 RATE_OF_WORKER = 10.0
@@ -39,6 +38,8 @@ class HTTP:
     metrics: Sequence[Metric] = (
         Metric("rate", "rate", "requests/s", Better.HIGHER),
         *LATENCIES,
+        Metric("saving_p50_ms", "saving median", "ms", Better.LOWER),
+        Metric("saving_p99_ms", "saving p99", "ms", Better.LOWER),
         Metric("worker_cpu_ms", "workers' CPU a request", "ms", Better.LOWER),
         Metric("storage_cpu_ms", "storage servers' CPU a request", "ms", Better.LOWER),
         Metric("storage_call_ms", "in calls of the storage a request", "ms", Better.LOWER),
@@ -76,6 +77,7 @@ class HTTP:
         ),
         Option("timeout", "seconds after which a request has failed", 10.0, least=0.1),
         Option("trials", "how many rates a search tries at most", 12, 3, least=2),
+        *http_visitors.OPTIONS,
     )
 
     def unfit(self, storage: Storage) -> str:
@@ -95,22 +97,26 @@ class HTTP:
             f"{seconds:.0f} s at most"
         )
         warm(instances, http_trials.different(held), seconds)
-        (site.folder / PAGES_FILE).write_text(json.dumps(http_trials.paths(held)))
+        http_visitors.keep(site, settings, held)
 
     def cases(self, settings: Settings, storage: Storage) -> Sequence[Case]:
         workers = 1 if storage.one_process else settings.options["indico"]
         rate = settings.options["rate"]
+        visitors = http_visitors.parameters(settings)
         return [
-            Case(FIXED, {"workers": number, "rate": rate})
+            Case(FIXED, {"workers": number, "rate": rate, **visitors})
             if rate
-            else Case(HIGHEST, {"workers": number})
+            else Case(HIGHEST, {"workers": number, **visitors})
             for number in range(1, workers + 1)
         ]
 
     def measure(self, case: Case, site: Site, settings: Settings) -> Made:
         instances = _instances(site)[: int(case.parameters["workers"])]
-        with generator(site.folder) as making:
-            trials = _Trials(case, site, instances, making, settings)
+        with (
+            generator(site.folder) as making,
+            http_visitors.bases(site, instances, settings) as bases,
+        ):
+            trials = _Trials(case, site, instances, making, settings, bases=bases)
             return trials.fixed() if case.test == FIXED else trials.highest()
 
 
@@ -124,6 +130,8 @@ class _Trials:
         instances: Sequence[IndicoInstance],
         making: Generator,
         settings: Settings,
+        *,
+        bases: Sequence[str],
     ) -> None:
         options = settings.options
         self._case = case
@@ -133,15 +141,19 @@ class _Trials:
         self._most = options["trials"]
         self._limit = Limit(options["limit-ms"], int(options["percentile"]))
         self._trials: list[Trial] = []
+        visit = Visit.of(site)
         self._job = Job(
-            [each.base_url for each in instances],
-            json.loads((site.folder / PAGES_FILE).read_text()),
+            bases,
+            visit.paths,
             0.0,
             settings.seconds,
             options["arrivals"],
             0,
             options["in-flight"],
             options["timeout"],
+            visit.sessions,
+            visit.conferences,
+            options["writes"],
         )
 
     def fixed(self) -> Made:
@@ -205,6 +217,9 @@ class _Trials:
                 if load.latency_ms
             },
         }
+        if load.change_latency_ms:
+            metrics["saving_p50_ms"] = load.change_latency_ms["p50"]
+            metrics["saving_p99_ms"] = load.change_latency_ms["p99"]
         if load.answered:
             metrics["worker_cpu_ms"] = 1000 * best.worker_cpu_seconds / load.answered
             metrics["storage_call_ms"] = 1000 * best.call_seconds / load.answered

@@ -15,10 +15,12 @@ import random
 import resource
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aiohttp
 from yarl import URL
 
+from indico_zodbrepl.bench.suites.indico_session import Session
 from indico_zodbrepl.bench.summary import milliseconds
 
 POISSON, UNIFORM = "poisson", "uniform"
@@ -26,6 +28,7 @@ ARRIVALS = (POISSON, UNIFORM)
 PERCENTILES = (50, 90, 95, 99)
 SETTLING_SECONDS = 0.05
 OK = 200
+CALLS = "/services/json-rpc"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +36,12 @@ class Job:
     """A load to generate.
 
     Attributes:
-        bases: the servers, such as "http://127.0.0.1:8000/indico", used in turn.
+        bases: the servers, such as "http://127.0.0.1:8000/indico", used in turn; any certificate
+            is accepted.
         paths: requested one after another, repeatedly.
+        sessions: of those who send the requests, in turn; without any, nobody is logged in.
+        changed: ids of the conferences whose descriptions are changed, in turn.
+        changes: percentage of the requests that do that; the others request a path.
         rate: requests per second over all servers.
         seconds: duration.
         arrivals: one of ARRIVALS.
@@ -51,6 +58,55 @@ class Job:
     seed: int = 0
     in_flight: int = 100
     timeout_seconds: float = 10.0
+    sessions: Sequence[Session] = ()
+    changed: Sequence[str] = ()
+    changes: int = 0
+
+    def is_change(self, number: int) -> bool:
+        """Return True if the request of this number changes something; they are evenly spread."""
+        return self._changes_before(number + 1) > self._changes_before(number)
+
+    def request(self, number: int) -> Request:
+        """Return the request of this number."""
+        session = self.sessions[number % len(self.sessions)] if self.sessions else None
+        headers = {"Cookie": session.cookie} if session else {}
+        if not session or not self.is_change(number):
+            return Request("GET", self.paths[number % len(self.paths)], headers)
+        change = {
+            "version": "1.1",
+            "method": "event.main.changeDescription",
+            "params": {
+                "conference": self.changed[self._changes_before(number) % len(self.changed)],
+                "value": f"Description {number} of trial {self.seed}",
+            },
+        }
+        headers |= {"Content-Type": "application/json", "X-CSRF-Token": session.token}
+        return Request("POST", CALLS, headers, json.dumps(change))
+
+    def _changes_before(self, number: int) -> int:
+        return number * self.changes // 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is sent to a server; a request with a body is a call by JSON-RPC."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: str | None = None
+
+    def failure(self, status: int, content: bytes) -> str:
+        """Return why an answer is a failure; '' if it is none."""
+        if status != OK:
+            return f"HTTP status {status}"
+        if self.body is None:
+            return ""
+        try:
+            error = json.loads(content)["error"]
+        except (ValueError, KeyError, TypeError):
+            return "no answer to a call"
+        return f"refused: {error.get('code', '')}" if error else ""
 
 
 @dataclasses.dataclass
@@ -59,7 +115,7 @@ class Outcome:
 
     Attributes:
         latencies: seconds from the due moment to the end of the answer, by request number, for
-            answers with status 200.
+            answers with status 200; a call must have been done, too.
         failures: number of failures by reason.
         dropped: numbers of the requests that were never sent.
         late: seconds between due moment and sending: the generator's own delay.
@@ -92,7 +148,7 @@ async def load(job: Job) -> Outcome:
     under_way: set[asyncio.Task[None]] = set()
     clock = asyncio.get_running_loop().time
     # A connection for each request, as most reverse proxies have it.
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    connector = aiohttp.TCPConnector(limit=0, force_close=True, ssl=False)
     async with aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -117,14 +173,16 @@ async def _ask(
 ) -> None:
     clock = asyncio.get_running_loop().time
     outcome.late.append(clock() - due)
-    url = job.bases[number % len(job.bases)] + job.paths[number % len(job.paths)]
+    sent = job.request(number)
+    url = URL(job.bases[number % len(job.bases)] + sent.path, encoded=True)
     try:
         async with (
             asyncio.timeout_at(due + job.timeout_seconds),
-            session.get(URL(url, encoded=True), allow_redirects=False) as response,
+            session.request(
+                sent.method, url, headers=sent.headers, data=sent.body, allow_redirects=False
+            ) as response,
         ):
-            await response.read()
-            status = response.status
+            failure = sent.failure(response.status, await response.read())
     except TimeoutError:
         outcome.failures["not answered in time"] += 1
     except aiohttp.ClientError as error:
@@ -132,10 +190,10 @@ async def _ask(
     else:
         at = clock()
         outcome.last_answer = at
-        if status == OK:
-            outcome.latencies[number] = at - due
+        if failure:
+            outcome.failures[failure] += 1
         else:
-            outcome.failures[f"HTTP status {status}"] += 1
+            outcome.latencies[number] = at - due
 
 
 def summed_up(job: Job, outcome: Outcome, cpu_seconds: float) -> dict[str, object]:
@@ -152,6 +210,10 @@ def summed_up(job: Job, outcome: Outcome, cpu_seconds: float) -> dict[str, objec
         "dropped": len(outcome.dropped),
         "failures": dict(outcome.failures),
         "latency_ms": milliseconds(list(outcome.latencies.values()), PERCENTILES),
+        "change_latency_ms": milliseconds(
+            [each for number, each in outcome.latencies.items() if job.is_change(number)],
+            PERCENTILES,
+        ),
         "late_ms": milliseconds(outcome.late, PERCENTILES),
         "last_answer_seconds": round(outcome.last_answer, 4),
         "generator_cpu_seconds": round(cpu_seconds, 3),
@@ -161,8 +223,9 @@ def summed_up(job: Job, outcome: Outcome, cpu_seconds: float) -> dict[str, objec
 def main() -> int:
     """Answer jobs until standard input ends; return the exit status."""
     for line in sys.stdin:
-        fields: Mapping[str, object] = json.loads(line)
-        job = Job(**fields)  # type: ignore[arg-type]  # made by http_trials from a Job
+        fields: dict[str, Any] = json.loads(line)  # made by http_trials from a Job
+        sessions = [Session(**each) for each in fields.pop("sessions", ())]
+        job = Job(**fields, sessions=sessions)
         before = _cpu_seconds()
         outcome = asyncio.run(load(job))
         print(json.dumps(summed_up(job, outcome, _cpu_seconds() - before)), flush=True)

@@ -26,6 +26,7 @@ class Load:
         failures: number of failures by reason.
         latency_ms: of answered requests: mean, p50, p90, p95, p99, max; {} without any.
         late_ms: the same for the delay of sending; it is part of the latency.
+        change_latency_ms: as ``latency_ms``, of the changes among them.
         last_answer_seconds: from the start to the end of the last answer.
     """
 
@@ -39,6 +40,7 @@ class Load:
     late_ms: Mapping[str, float]
     last_answer_seconds: float
     generator_cpu_seconds: float
+    change_latency_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def achieved(self) -> float:

@@ -1,0 +1,76 @@
+"""The table of what `make control-figures` has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from plain_servers import KINDS
+from rich import box
+from rich.table import Column, Table
+
+from indico_zodbrepl.bench import summary
+
+CONTROL = KINDS[0].name
+OPERATIONS = {"small": "1 object", "indico": "171 records"}
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+def table(lines: Lines) -> Table:
+    """One line for each case and server, with the medians of its rounds.
+
+    A ratio is that to the first server in the same round, with the 95 % confidence interval of
+    its median.
+    """
+    shown = Table(
+        "commits of",
+        Column("clients", justify="right"),
+        "server",
+        Column("commits/s", justify="right"),
+        Column("of ZEO's", no_wrap=True),
+        Column("p50 ms", justify="right"),
+        Column("p99 ms", justify="right"),
+        Column("CPU ms", justify="right"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for operation, clients in sorted(
+        {(each["operation"], each["clients"]) for each in lines},
+        key=lambda case: (list(OPERATIONS).index(case[0]), case[1]),
+    ):
+        case = [
+            each for each in lines if (each["operation"], each["clients"]) == (operation, clients)
+        ]
+        for kind in KINDS:
+            found = of_server(case, kind.name)
+            if not found:
+                continue
+            is_first = kind.name == CONTROL
+            shown.add_row(
+                OPERATIONS[operation] if is_first else "",
+                str(clients) if is_first else "",
+                kind.name,
+                f"{median(each['rate'] for each in found.values()):.0f}",
+                "1" if is_first else ratio(found, of_server(case, CONTROL)),
+                *(
+                    f"{median(each[key] for each in found.values()):.2f}"
+                    for key in ("p50_ms", "p99_ms", "cpu_ms")
+                ),
+                end_section=kind == KINDS[-1],
+            )
+    return shown
+
+
+def of_server(lines: Lines, name: str) -> Mapping[int, Mapping[str, Any]]:
+    """Return the lines of a server by their round."""
+    return {each["round"]: each for each in lines if each["server"] == name}
+
+
+def ratio(found: Mapping[int, Mapping[str, Any]], control: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return the ratio of the rates, as "0.95 (0.93-0.97)"."""
+    common = found.keys() & control.keys()
+    made = summary.ratio([found[each]["rate"] / control[each]["rate"] for each in common])
+    return f"{made.median:.2f} ({made.low:.2f}-{made.high:.2f})" if made else "-"
