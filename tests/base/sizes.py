@@ -87,6 +87,7 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
     yield from packing(cluster)
     if cluster.has_secondary:
         yield from failing_over(cluster)
+    if cluster.can("clone"):
         yield "clone", cluster.timed("clone", "a", *REASON)
         yield "clone_steps", cluster.steps()
     cluster.healthy()
@@ -96,9 +97,10 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
 
 
 def restarting(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
-    """Restart Indico, which ends when it shows a page, and the primary."""
+    """Restart Indico, which ends when it shows a page, and the primary's server."""
     yield "restart_of_indico", cluster.timed("restart", "one", *REASON)
-    yield "restart", cluster.timed("restart", "a", *REASON)
+    if cluster.has_server:
+        yield "restart", cluster.timed("restart", "a", *REASON)
     if drop_caches():
         yield "cold_restart_of_indico", cluster.timed("restart", "one", *REASON)
 

@@ -46,6 +46,7 @@ class SizedCluster(ClusterOfKind):
 
     Attributes:
         has_file: True if the database is a data file of ZODB.
+        has_server: True if the database has a server, which clients ask.
         has_secondary: True if there is b.
     """
 
@@ -55,6 +56,7 @@ class SizedCluster(ClusterOfKind):
         self.indico = ("one",)
         self.write()
         self.has_file = storage in FILES
+        self.has_server = storage != "relstorage-sqlite"
         self.has_secondary = len(self.nodes) > 1
         self._numbers = itertools.count(1)
 
