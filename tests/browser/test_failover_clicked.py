@@ -166,6 +166,7 @@ def preview(tab: Tab) -> None:
     expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
     looks.check(tab, "the plan")
     looks.check_names(tab, "the plan")
+    tab.evaluate(looks.CLOSE_ALL)
 
 
 def follow(tab: Tab, what: str, at_work: str, done: str) -> None:
