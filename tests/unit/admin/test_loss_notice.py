@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from exported_tails import DataPlane, text
 from flask.testing import FlaskClient
 
-from indico_zodbrepl.admin import journal_view
+from indico_zodbrepl.admin import journal_view, loss_notice
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import exports
@@ -80,6 +81,25 @@ def test_every_page_says_how_many_transactions_wait_since_when_and_whose_they_ar
         )
         assert "Owner: nobody yet." in shown, path
     assert NOTICE not in text(anonymous(client).get("/login"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (59, "less than a minute ago"),
+        (61, "a minute ago"),
+        (150, "2 minutes ago"),
+        (7300, "2 hours ago"),
+    ],
+)
+def test_a_loss_is_never_said_to_be_younger_than_it_is(
+    client: FlaskClient, of: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: int, said: str
+) -> None:
+    past.keep(of, of_76(of))
+    [lost] = journal_view.lost(of)
+    clock = types.SimpleNamespace(time=lambda: lost.at + seconds)
+    monkeypatch.setattr(loss_notice, "time", clock)
+    assert f", {said}." in text(client.get("/journal"))
 
 
 def test_transactions_that_no_user_was_told_of_are_no_alarm(
