@@ -31,8 +31,6 @@ Told = Transaction | Access | WebWrite
 HEALTHY_SECONDS = 60.0
 """The cluster has to be healthy so soon after the last fault, without help."""
 PATIENCE_SECONDS = 120.0
-DEFERRED_SECONDS = 2.0
-"""NEO's storages write what is committed to their files within a second."""
 LOOK_SECONDS = 4.0
 """Each look costs a second of a processor."""
 
@@ -143,10 +141,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
 
 
 def _apart(stage: Stage) -> tuple[str, ...]:
-    if not isinstance(stage.cluster, NeoHosts):
-        return ()
-    time.sleep(DEFERRED_SECONDS)
-    return neo_copies.differences(stage)
+    return neo_copies.differences(stage) if isinstance(stage.cluster, NeoHosts) else ()
 
 
 def _seconds_until_healthy(stage: Stage) -> float | None:

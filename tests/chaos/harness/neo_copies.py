@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,14 +15,36 @@ from stage import Stage
 
 NAME = "neo.sqlite"
 SHOWN = 5
+LOOKS = 3
+DEFERRED_SECONDS = 2.0
+"""Storages write what is committed to their files within a second."""
 NEWEST = "SELECT oid, MAX(tid) FROM obj GROUP BY partition, oid"
 
 
 def differences(stage: Stage) -> tuple[str, ...]:
-    """Return the objects whose newest revisions differ, a line each; nobody may write meanwhile."""
+    """Return the objects whose newest revisions differ, a line each.
+
+    Clients may not write meanwhile.  Indico's scheduler may: so it looks again before it reports.
+    """
+    found: tuple[str, ...] = ()
+    for _ in range(LOOKS):
+        time.sleep(DEFERRED_SECONDS)
+        found = _differences(stage)
+        if not found:
+            break
+    return found
+
+
+def _differences(stage: Stage) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory() as folder:
         copy(stage, Path(folder))
-        return tuple(compared({node: newest(Path(folder) / node / NAME) for node in STORAGES}))
+        try:
+            has = {node: newest(Path(folder) / node / NAME) for node in STORAGES}
+        except (
+            sqlite3.DatabaseError
+        ) as error:  # it was written to while it was copied, or is damaged
+            return (f"the copy of a storage's file can't be read: {error}",)
+        return tuple(compared(has))
 
 
 def copy(stage: Stage, target: Path) -> None:
