@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 import kept_lines  # noqa: E402
 from clusters import ClusterUnderTest, wait_until  # noqa: E402
 from commit_tables import table  # noqa: E402
-from waiting_programs import answers, said  # noqa: E402
+from waiting_programs import Waiting, answers, said, started  # noqa: E402
 
 from indico_zodbrepl.cluster.layout import Layout  # noqa: E402
 from indico_zodbrepl.monitor import take_snapshot  # noqa: E402
@@ -102,28 +102,22 @@ def arguments(cluster: ClusterUnderTest) -> list[str]:
 
 def committed(cluster: ClusterUnderTest, writers: int, seconds: float) -> list[dict[str, Any]]:
     """What each client prints after it has committed for some seconds."""
-    started = [client(cluster, 0, seconds)]
-    said(started[0])  # it makes the database's root
-    started += [client(cluster, number, seconds) for number in range(1, writers)]
-    for each in started[1:]:
+    clients = [client(cluster, 0, seconds)]
+    said(clients[0])  # it makes the database's root
+    clients += [client(cluster, number, seconds) for number in range(1, writers)]
+    for each in clients[1:]:
         said(each)
     time.sleep(PAUSE)
-    found = answers(started)
-    for each in started:
+    found = answers(clients)
+    for each in clients:
         each.wait(END_SECONDS)
     return found
 
 
-def client(cluster: ClusterUnderTest, number: int, seconds: float) -> subprocess.Popen[str]:
+def client(cluster: ClusterUnderTest, number: int, seconds: float) -> Waiting:
     conf = Layout(cluster.cluster).zodb_conf
-    python, environment = cluster.installation.python27, cluster.installation.environment27()
-    return subprocess.Popen(
-        [python, PROGRAMS / "committing.py", conf, f"writer-{number}", str(seconds)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    values = (conf, f"writer-{number}", str(seconds))
+    return started(cluster.installation, PROGRAMS / "committing.py", *values)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 import kept_lines  # noqa: E402
 from control_tables import OPERATIONS, table  # noqa: E402
 from plain_servers import KINDS, Servers  # noqa: E402
-from waiting_programs import Waiting, answers, said  # noqa: E402
+from waiting_programs import Waiting, answers, said, started  # noqa: E402
 
 from indico_zodbrepl.bench import machine, summary  # noqa: E402
 from indico_zodbrepl.cluster.installation import Installation  # noqa: E402
@@ -51,8 +50,8 @@ def main() -> None:
         for number, kind in enumerate(KINDS):
             folder = Path(name) / str(number)
             folder.mkdir()
-            started = Servers(installation, kind, folder)
-            servers.append(opened.enter_context(contextlib.closing(started)))
+            each = Servers(installation, kind, folder)
+            servers.append(opened.enter_context(contextlib.closing(each)))
         cases = list(itertools.product(OPERATIONS, chosen.clients, servers))
         for number in range(1, chosen.rounds + 1):
             for operation, clients, each in random.sample(cases, len(cases)):
@@ -66,15 +65,15 @@ def measured(
 ) -> dict[str, Any]:
     """Let some clients commit at once; return rate, latencies, and the primary's CPU a commit."""
     with contextlib.ExitStack() as ended:
-        started = [
+        programs = [
             ended.enter_context(client(installation, servers, operation, number, seconds))
             for number in range(clients)
         ]
-        for each in started:
+        for each in programs:
             said(each)
         servers.wait_until_equal()
         before = machine.seconds({"primary": servers.pid})
-        told = answers(started)
+        told = answers(programs)
         servers.wait_until_equal()
         used = machine.between(before, machine.seconds({"primary": servers.pid}))["primary"]
     commits = sum(each["operations"] for each in told)
@@ -98,13 +97,7 @@ def client(
     installation: Installation, servers: Servers, operation: str, number: int, seconds: float
 ) -> Waiting:
     values = (operation, f"client-{number}", f"{WARM_UP:g}", f"{seconds:g}")
-    return subprocess.Popen(
-        [installation.python27, "-m", COMMITTING, servers.zodb_conf, *values],
-        env=installation.environment27(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return started(installation, "-m", COMMITTING, servers.zodb_conf, *values)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ import neo_copies  # noqa: E402
 from judgement import PATIENCE_SECONDS, Told, Verdict, judge, window  # noqa: E402
 from kept_logs import copy_logs  # noqa: E402
 from nemesis import FAULTS, Nemesis, Undo, faults_of  # noqa: E402
-from neo_hosts import NeoHosts  # noqa: E402
 from operators import Operators  # noqa: E402
 from resources import measure  # noqa: E402
 from sabotage import SABOTAGES  # noqa: E402
@@ -98,7 +97,7 @@ def main() -> None:
                 file.write(json.dumps(result) + "\n")
         if verdict.failures:
             if verdict.apart or verdict.anomalies:
-                keep_copies(stage, Path(folder) / "logs")
+                neo_copies.copy(stage, Path(folder) / "logs")
             print_failures(verdict, history)
             (Path(folder) / "logs/failures").write_text("\n".join(verdict.failures) + "\n")
             print_logs(Path(folder), given.seed)
@@ -131,12 +130,6 @@ def run(stage: Stage, steps: list[Step], seconds: float) -> dict[str, int]:
         print("damage:", each)
     ended = sorted(operators.ended.items(), key=str)
     return {f"{name} {code}": count for (name, code), count in ended}
-
-
-def keep_copies(stage: Stage, folder: Path) -> None:
-    """Keep the files of NEO's storages among the logs."""
-    if isinstance(stage.cluster, NeoHosts):
-        neo_copies.copy(stage, folder)
 
 
 def print_failures(verdict: Verdict, history: list[Told]) -> None:

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
-from clusters import ClusterUnderTest, free_ports, wait_until
+from clusters import ClusterUnderTest, free_ports
 from indico_browser import IndicoBrowser
 
+from indico_zodbrepl.bench.suites import http_front
 from indico_zodbrepl.cluster import Cluster
 
 NAME = "localhost"
 NGINX_TAG = re.compile(r'"[0-9a-f]+-[0-9a-f]+"$')
-AROUND = """\
-daemon off;
-user {user};
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{}}
-http {{
-    include /etc/nginx/mime.types;
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/indico.conf;
-}}
-"""
 
 
 def example(home: Path, cluster: Cluster, folder: Path, http: int, https: int) -> str:
@@ -60,23 +41,8 @@ def example(home: Path, cluster: Cluster, folder: Path, http: int, https: int) -
     return text
 
 
-@contextlib.contextmanager
-def running_nginx(folder: Path) -> Iterator[None]:
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
-    assert nginx is not None
-    configuration = folder / "nginx.conf"
-    configuration.write_text(AROUND.format(folder=folder, user=getpass.getuser()))
-    with subprocess.Popen([nginx, "-p", folder, "-c", configuration]) as process:
-        try:
-            wait_until((folder / "nginx.pid").exists, "nginx runs", 20)
-            yield
-        finally:
-            process.terminate()
-
-
 @pytest.mark.skipif(
-    shutil.which("nginx", path="/usr/sbin:/usr/bin") is None,
-    reason="nginx is missing: apt-get install nginx-light",
+    http_front.find() is None, reason=f"nginx is missing: apt-get install {http_front.PACKAGE}"
 )
 def test_pages_files_and_the_login_go_over_tls(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +68,11 @@ def test_pages_files_and_the_login_go_over_tls(
     text = under_test.path.read_text().replace("name test\n", f"name test\npublic-url {url}\n")
     under_test.path.write_text(text)
     (folder / "indico.conf").write_text(example(home, under_test.cluster, folder, http, https))
-    with contextlib.closing(under_test), running_nginx(folder):
+    content = f"include /etc/nginx/mime.types;\ninclude {folder}/indico.conf;"
+    with (
+        contextlib.closing(under_test),
+        http_front.running(http_front.installed(), folder, content),
+    ):
         under_test.start()
         under_test.begin_indico()
         browser = IndicoBrowser(url)

@@ -239,6 +239,16 @@ def started(
             kill(process)
 
 
+def end(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Stop a program by SIGTERM, or by SIGKILL after these seconds, and wait for its end."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill a program that ``started`` started, with its children, and wait for its end."""
     with contextlib.suppress(ProcessLookupError):

@@ -13,6 +13,7 @@ from clusters import wait_until
 from indico_zodbrepl.bench.sites.site import free_ports
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.places import Address
+from indico_zodbrepl.host import py27
 from indico_zodbrepl.probing.probes import probe_server
 from indico_zodbrepl.probing.wire import ProbeError
 
@@ -122,7 +123,7 @@ class Servers:
             stdout=log,
             stderr=log,
         )
-        self._ended.callback(_end, process)
+        self._ended.callback(py27.end, process, END_SECONDS)
         wait_until(lambda: self._answers(port), f"{self.kind.name}: {folder.name} answers")
         return process.pid
 
@@ -143,12 +144,3 @@ class Servers:
     def _last_tid(port: int) -> int:
         deadline = time.monotonic() + ANSWER_SECONDS
         return probe_server(Address("127.0.0.1", port), deadline).last_tid
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

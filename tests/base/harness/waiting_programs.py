@@ -5,9 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from indico_zodbrepl.cluster.installation import Installation
+
 Waiting = subprocess.Popen[str]
+
+
+def started(installation: Installation, *arguments: str | Path) -> Waiting:
+    """Start a program of Python 2.7."""
+    return subprocess.Popen(
+        [installation.python27, *arguments],
+        env=installation.environment27(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def said(process: Waiting) -> str:

@@ -18,7 +18,6 @@ from automatic import Automatic
 from counted import exported_numbers, exported_records
 from histories import Anomaly, Transaction
 from logs import final_state
-from neo_hosts import NeoHosts
 from registers import Access
 from resources import Measured, grown, measure
 from stage import HOSTS, Stage
@@ -105,7 +104,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
     after = measure(stage)
     stage.clients.stop()
     stage.authors.close()
-    apart = _apart(stage)
+    apart = neo_copies.differences(stage)
     history, written = stage.clients.history(), list(stage.authors.history)
     shown = stage.views() if healthy is not None else {"": stage.clients.shown()}
     lists, values = final_state(next(iter(shown.values())))
@@ -138,10 +137,6 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
         anomalies=anomalies,
     )
     return verdict, everything
-
-
-def _apart(stage: Stage) -> tuple[str, ...]:
-    return neo_copies.differences(stage) if isinstance(stage.cluster, NeoHosts) else ()
 
 
 def _seconds_until_healthy(stage: Stage) -> float | None:

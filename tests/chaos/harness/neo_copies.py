@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from neo_hosts import STORAGES
+from neo_hosts import STORAGES, NeoHosts
 from stage import Stage
 
 NAME = "neo.sqlite"
@@ -22,11 +22,13 @@ NEWEST = "SELECT oid, MAX(tid) FROM obj GROUP BY partition, oid"
 
 
 def differences(stage: Stage) -> tuple[str, ...]:
-    """Return the objects whose newest revisions differ, a line each.
+    """Return the objects whose newest revisions differ, a line each; none on another backend.
 
     Clients may not write meanwhile.  Indico's scheduler may: so it looks again before it reports.
     """
     found: tuple[str, ...] = ()
+    if not isinstance(stage.cluster, NeoHosts):
+        return found
     for _ in range(LOOKS):
         time.sleep(DEFERRED_SECONDS)
         found = _differences(stage)
@@ -40,15 +42,16 @@ def _differences(stage: Stage) -> tuple[str, ...]:
         copy(stage, Path(folder))
         try:
             has = {node: newest(Path(folder) / node / NAME) for node in STORAGES}
-        except (
-            sqlite3.DatabaseError
-        ) as error:  # it was written to while it was copied, or is damaged
+        except sqlite3.DatabaseError as error:
+            # It was written to while it was copied, or is damaged.
             return (f"the copy of a storage's file can't be read: {error}",)
         return tuple(compared(has))
 
 
 def copy(stage: Stage, target: Path) -> None:
-    """Copy the files of all storages, a folder for each."""
+    """Copy the files of all storages, a folder for each; on another backend nothing."""
+    if not isinstance(stage.cluster, NeoHosts):
+        return
     for node, host in STORAGES.items():
         (target / node).mkdir()
         for path in (stage.disks[host].content / node).glob(f"{NAME}*"):

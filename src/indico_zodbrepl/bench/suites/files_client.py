@@ -7,12 +7,10 @@ import http.client
 import json
 import os
 import re
-import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
 from indico_zodbrepl.bench.suites import indico_session
-from indico_zodbrepl.bench.suites.indico_session import SECONDS
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.secrets import Credentials
 
@@ -42,7 +40,6 @@ class Client:
     """
 
     def __init__(self, base_url: str, user: Credentials) -> None:
-        self._url = urllib.parse.urlsplit(base_url)
         self._base_url = base_url
         self._session = indico_session.begin(base_url, user)
 
@@ -91,22 +88,13 @@ class Client:
         body: bytes | Iterator[bytes] | None = None,
         headers: dict[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self._url.netloc, timeout=SECONDS)
-        try:
-            connection.request(
-                method,
-                self._url.path + path,
-                body=body,
-                headers={
-                    "Connection": "close",
-                    "Cookie": self._session.cookie,
-                    **(headers or {}),
-                },
-            )
-            return connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise OperatorError(f"{method} {path} failed", str(error)) from error
+        return indico_session.request(
+            self._base_url,
+            method,
+            path,
+            body=body,
+            headers={"Cookie": self._session.cookie, **(headers or {})},
+        )
 
 
 def _body(head: bytes, file: Path, tail: bytes) -> Iterator[bytes]:

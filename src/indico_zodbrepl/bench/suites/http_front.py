@@ -13,7 +13,7 @@ from pathlib import Path
 from indico_zodbrepl.bench.sites.site import free_ports
 from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import authority
+from indico_zodbrepl.host import authority, py27
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.probing.waiting import wait_until
 
@@ -25,7 +25,7 @@ START_SECONDS = 20.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
-_CONFIG = """\
+_PROGRAM = """\
 daemon off;
 user {user};
 pid {folder}/nginx.pid;
@@ -38,6 +38,10 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
+{content}
+}}
+"""
+_FRONT = """\
     upstream indico {{
         {servers}
     }}
@@ -53,7 +57,6 @@ http {{
             proxy_set_header X-Forwarded-Proto $scheme;
         }}
     }}
-}}
 """
 
 
@@ -74,6 +77,25 @@ def front(folder: Path, instances: Sequence[IndicoInstance]) -> Iterator[str]:
     Raises:
         OperatorError: exit 4, nginx is not installed; exit 7, it does not start.
     """
+    program = installed()
+    authority.create(folder, "bench")
+    certificate = folder / "front.pem"
+    certificate.touch(0o600)
+    certificate.write_text(authority.issue(folder, "front", Role.HOST, HOST).pem)
+    (port,) = free_ports(1)
+    content = _FRONT.format(
+        servers="\n        ".join(f"server {each.address};" for each in instances),
+        host=HOST,
+        port=port,
+        certificate=certificate,
+        first=instances[0].address,
+    )
+    with running(program, folder, content):
+        yield f"https://{HOST}:{port}{instances[0].path}"
+
+
+def installed() -> str:
+    """Return the path of nginx; raise OperatorError (exit 4) if it is not installed."""
     program = find()
     if program is None:
         raise OperatorError(
@@ -82,36 +104,32 @@ def front(folder: Path, instances: Sequence[IndicoInstance]) -> Iterator[str]:
             f"as root: apt-get install {PACKAGE}",
             ExitCode.NOT_INSTALLED,
         )
-    authority.create(folder, "bench")
-    certificate = folder / "front.pem"
-    certificate.touch(0o600)
-    certificate.write_text(authority.issue(folder, "front", Role.HOST, HOST).pem)
-    (port,) = free_ports(1)
-    (folder / "nginx.conf").write_text(
-        _CONFIG.format(
-            folder=folder,
-            user=getpass.getuser(),
-            servers="\n        ".join(f"server {each.address};" for each in instances),
-            host=HOST,
-            port=port,
-            certificate=certificate,
-            first=instances[0].address,
-        )
+    return program
+
+
+@contextlib.contextmanager
+def running(program: str, folder: Path, content: str) -> Iterator[None]:
+    """Context: nginx, stopped on exit.
+
+    Args:
+        program: its path.
+        folder: for its configuration, log and temporary files.
+        content: of the section ``http`` of its configuration.
+
+    Raises:
+        OperatorError: exit 7, it does not start.
+    """
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        _PROGRAM.format(folder=folder, user=getpass.getuser(), content=content)
     )
     with (folder / "error.log").open("ab") as errors:
-        process = subprocess.Popen(
-            [program, "-p", folder, "-c", folder / "nginx.conf"], stderr=errors
-        )
+        process = subprocess.Popen([program, "-p", folder, "-c", configuration], stderr=errors)
     try:
         _wait_until_started(process, folder)
-        yield f"https://{HOST}:{port}{instances[0].path}"
+        yield
     finally:
-        process.terminate()
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        py27.end(process, END_SECONDS)
 
 
 def _wait_until_started(process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -89,7 +89,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is sent to a server; a request with a body is a call by JSON-RPC."""
+    """A request to a server. One with a body is a JSON-RPC call."""
 
     method: str
     path: str

@@ -41,7 +41,7 @@ OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Visit:
-    """What visitors request, and as whom; the same in each trial of a site.
+    """The pages that visitors request, and their sessions, the same in each trial of a site.
 
     Attributes:
         sessions: none if nobody is logged in.

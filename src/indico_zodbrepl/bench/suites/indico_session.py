@@ -6,6 +6,7 @@ import dataclasses
 import http.client
 import re
 import urllib.parse
+from collections.abc import Iterator, Mapping
 
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.secrets import Credentials
@@ -18,7 +19,7 @@ _TOKEN = re.compile('<meta content="([^"]+)" name="csrf-token"')
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What a browser remembers; valid at each instance of a cluster.
+    """The cookie and the CSRF token of a login, valid on every instance of a cluster.
 
     Attributes:
         cookie: the value of the header Cookie.
@@ -38,37 +39,46 @@ def begin(base_url: str, user: Credentials) -> Session:
     Raises:
         OperatorError: exit 1, Indico refuses the login, or does not answer.
     """
-    body = urllib.parse.urlencode({"login": user.login, "password": user.password}).encode()
-    answer, _ = _asked(
+    answer = request(
         base_url,
+        "POST",
         "/user/login",
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        body,
+        body=urllib.parse.urlencode({"login": user.login, "password": user.password}).encode(),
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
     )
+    answer.read()
     cookie = _COOKIE.search(answer.headers.get("Set-Cookie", ""))
     if answer.status != http.HTTPStatus.SEE_OTHER or cookie is None:
         raise OperatorError("Indico refuses the login", f"it answered {answer.status}")
-    answer, page = _asked(base_url, "/", {"Cookie": cookie.group()})
-    token = _TOKEN.search(page)
+    answer = request(base_url, "GET", "/", headers={"Cookie": cookie.group()})
+    token = _TOKEN.search(answer.read().decode("utf-8", "replace"))
     if token is None:
         raise OperatorError("Indico shows no CSRF token", f"its start page: {answer.status}")
     return Session(cookie.group(), token.group(1))
 
 
-def _asked(
-    base_url: str, path: str, headers: dict[str, str], body: bytes | None = None
-) -> tuple[http.client.HTTPResponse, str]:
-    """Return the answer and its content; a request with a body is a POST."""
+def request(
+    base_url: str,
+    method: str,
+    path: str,
+    *,
+    body: bytes | Iterator[bytes] | None = None,
+    headers: Mapping[str, str],
+) -> http.client.HTTPResponse:
+    """Return the answer of an Indico, whose content is still to be read.
+
+    The connection is closed when it has been read.
+
+    Raises:
+        OperatorError: exit 1, Indico does not answer.
+    """
     url = urllib.parse.urlsplit(base_url)
-    method = "GET" if body is None else "POST"
     connection = http.client.HTTPConnection(url.netloc, timeout=SECONDS)
     try:
         connection.request(
             method, url.path + path, body=body, headers={"Connection": "close", **headers}
         )
-        answer = connection.getresponse()
-        return answer, answer.read().decode("utf-8", "replace")
+        return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        raise OperatorError(f"{method} {path} failed", str(error)) from error
-    finally:
         connection.close()
+        raise OperatorError(f"{method} {path} failed", str(error)) from error

@@ -16,7 +16,7 @@ from indico_zodbrepl.dataplane.datafs.records import RECORD, START, UNDONE
 
 
 class Contents(object):
-    """What a backup needs to know of the transactions between two boundaries of a data file.
+    """The transactions between two boundaries of a data file, as far as a backup needs them.
 
     Args:
         data_file: a DataFile.
