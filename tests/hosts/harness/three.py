@@ -147,6 +147,11 @@ class Three:
         assert wait_until(is_known, later()), self.zodbrepl(host, "status", code=None).stdout
         return found[0]
 
+    def lead(self, node: str) -> None:
+        """Have a node be the primary: by a switchover if another one is."""
+        if self.primary("h3") != node:
+            self.zodbrepl("h3", "switchover", node, "--reason", "a test needs it")
+
     def kill_agent(self, name: str) -> None:
         self._agents[name].kill()
         self._agents[name].wait()
