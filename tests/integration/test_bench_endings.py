@@ -29,8 +29,8 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
-def begun(cluster: ClusterUnderTest, scratch: Path) -> subprocess.Popen[str]:
-    """A benchmark with a scratch cluster that has measured something and has a lot to do."""
+def begun(cluster: ClusterUnderTest, scratch: Path, rounds: int = 100) -> subprocess.Popen[str]:
+    """A benchmark with a scratch cluster that has measured something, and has more to do."""
     cluster.folder.joinpath("var").mkdir(exist_ok=True)
     process = subprocess.Popen(
         [
@@ -44,7 +44,7 @@ def begun(cluster: ClusterUnderTest, scratch: Path) -> subprocess.Popen[str]:
             "--seconds",
             "0.3",
             "--rounds",
-            "100",
+            str(rounds),
             "--data-directory",
             scratch,
         ],
@@ -81,25 +81,22 @@ def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
     assert list(scratch.iterdir()) == []
 
 
-def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
+def test_a_killed_benchmark_can_be_continued_which_ends_what_it_left(
     cluster: ClusterUnderTest, scratch: Path
 ) -> None:
-    process = begun(cluster, scratch)
+    process = begun(cluster, scratch, rounds=2)
     process.kill()
     process.communicate()
     assert processes_in(scratch)
     (left,) = scratch.iterdir()
-    done = cluster.cli(
-        "bench",
-        "raw",
-        "--quick",
-        "--storages",
-        "in-memory",
-        "--data-directory",
-        str(scratch),
-    )
+    (run,) = results.read_all(cluster.cluster)
+    options = ("--data-directory", str(scratch))
+    done = cluster.cli("bench", "resume", str(run.folder), *options)
     assert done.returncode == 0, done.stderr
     assert f"ending what a killed benchmark left in {left}" in done.stderr
+    (resumed,) = results.read_all(cluster.cluster)
+    assert resumed.is_complete
+    assert run.measurements == resumed.measurements[: len(run.measurements)]
     assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
 

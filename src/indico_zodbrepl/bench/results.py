@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -15,10 +17,13 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import locking
 from indico_zodbrepl.probing import times
 
 FORMAT = 2
 FILE = "results.json"
+ALL_FILE = "all.json"
+"""In the folder of ``bench all``: its options."""
 MOST = 1e15
 """Figures are smaller than this."""
 
@@ -67,6 +72,7 @@ class Run:
         configs: text of each storage's cluster file.
         left_out: why a storage was not, or not completely, measured.
         measurements: in the order in which they were made.
+        resumed: ``began`` and ``load_before`` of each continuation.
         problem: why the file cannot be read; only ``folder`` and ``suite`` are set then.
     """
 
@@ -83,6 +89,7 @@ class Run:
     configs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     measurements: Sequence[Measurement] = ()
+    resumed: Sequence[Mapping[str, Any]] = ()
     problem: str = ""
 
     @property
@@ -130,7 +137,7 @@ def begin(
         str(cluster.backend),
         settings,
         machine.describe(disk),
-        {"indico_zodbrepl": importlib.metadata.version("indico_zodbrepl")},
+        {"indico_zodbrepl": version()},
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +145,38 @@ def begin(
         raise _unwritable(folder, error) from error
     write(run)
     return run
+
+
+def resume(run: Run) -> Run:
+    """Write that an interrupted run is continued, and return it."""
+    added = {"began": time.time(), "load_before": machine.load()}
+    return write(dataclasses.replace(run, ended=None, resumed=(*run.resumed, added)))
+
+
+def version() -> str:
+    """Return the version of this project."""
+    return importlib.metadata.version("indico_zodbrepl")
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Context that keeps other benchmarks out of a folder of results.
+
+    Raises:
+        OperatorError: exit 8, another one works in it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not locking.take(descriptor):
+            raise OperatorError(
+                f"another benchmark writes its results to {folder}",
+                "two at once would measure each other",
+                "wait for its end",
+                ExitCode.REFUSED,
+            )
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def with_measurement(run: Run, made: Measurement) -> Run:
@@ -175,6 +214,34 @@ def new_folder(cluster: Cluster, name: str) -> Path:
             raise _unwritable(folder, error) from error
         return folder
     raise OperatorError("results can't be kept", f"{name} and 99 more are there already")
+
+
+def note_all(folder: Path, *, quick: bool) -> None:
+    """Note the options of ``bench all`` in its folder.  Raises OperatorError (exit 1)."""
+    path = folder / ALL_FILE
+    try:
+        write_atomically(path, json.dumps({"format": FORMAT, "quick": quick}) + "\n")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def quick_all(folder: Path) -> bool | None:
+    """Return whether ``bench all`` was quick in its folder; None for any other folder.
+
+    Raises:
+        OperatorError: exit 2, its note cannot be read.
+    """
+    path = folder / ALL_FILE
+    try:
+        noted = json.loads(path.read_text("utf-8"))
+        _require(noted["format"] == FORMAT and isinstance(noted["quick"], bool), ALL_FILE)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise OperatorError(
+            f"{path} cannot be read", str(error), "start a new run", ExitCode.BAD_CONFIG
+        ) from error
+    return bool(noted["quick"])
 
 
 def read_all(cluster: Cluster) -> list[Run]:
@@ -219,6 +286,7 @@ def read(folder: Path) -> Run:
         if "problem" in values:
             raise ValueError("problem: not as this program writes it")
         made = tuple(Measurement(**each) for each in values.pop("measurements"))
+        values["resumed"] = tuple(values.get("resumed", ()))
         run = Run(folder=folder, measurements=made, **values)
         check(run)
     except OSError as error:
@@ -273,6 +341,8 @@ def check(run: Run) -> None:
     _require(isinstance(run.planned, int), "planned")
     for moment in (run.began, run.began if run.ended is None else run.ended):
         _require(is_number(moment) and 0 <= moment < 1e11, "began or ended")
+    for each in run.resumed:
+        _require(isinstance(each, Mapping) and is_number(each.get("began")), "resumed")
     for made in run.measurements:
         for text in (made.storage, made.test, made.error):
             _require(isinstance(text, str), "the storage, test or error of a measurement")

@@ -7,11 +7,11 @@ import dataclasses
 import errno
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.bench import machine, results
+from indico_zodbrepl.bench import machine, results, resuming
 from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.bench.sites.pool import Sites
 from indico_zodbrepl.bench.sites.site import Site
@@ -87,6 +87,7 @@ def make(
     folder: Path,
     told: Callable[[Told], None],
     begun: Callable[[Step, int, int], None] = lambda *_: None,
+    earlier: Run | None = None,
 ) -> Run:
     """Start the storages and execute a run; write each measurement before the next begins.
 
@@ -95,14 +96,20 @@ def make(
     Args:
         cluster: the cluster that the command was called for.
         folder: for the results.
+        earlier: an interrupted run of the same settings, whose measurements are not repeated.
         told: called after each measurement.
         begun: called before each one, with the number done and the number planned.
 
     Raises:
         OperatorError: exit 1, results cannot be written, or a suite's RunEndedError.  In these
-            cases and after KeyboardInterrupt earlier measurements are kept.
+            cases and after KeyboardInterrupt earlier measurements are kept.  Exit 8, the earlier
+            run was made on another machine, disk or version.
     """
-    run = results.begin(folder, cluster, suite.name, as_values(settings, storages), sites.place)
+    if earlier is None:
+        run = results.begin(folder, cluster, suite.name, as_values(settings, storages), sites.place)
+    else:
+        resuming.require_alike(earlier, machine.describe(sites.place), results.version())
+        run = results.resume(earlier)
     try:
         up: dict[str, Site] = {}
         for storage in storages:
@@ -113,29 +120,43 @@ def make(
         run = dataclasses.replace(
             run,
             configs={
-                name: site.cluster.source.read_text("utf-8")
-                for name, site in up.items()
-                if site.cluster
+                **run.configs,
+                **{
+                    name: site.cluster.source.read_text("utf-8")
+                    for name, site in up.items()
+                    if site.cluster
+                },
             },
         )
-        steps = list(
-            plan(
-                {name: suite.cases(settings, site.storage) for name, site in up.items()},
-                settings.rounds,
-            )
-        )
-        run = dataclasses.replace(run, planned=len(steps))
+        cases = {name: suite.cases(settings, site.storage) for name, site in up.items()}
+        steps = missing(plan(cases, settings.rounds), run)
+        planned = len(run.measurements) + len(steps)
+        run = dataclasses.replace(run, planned=planned)
         results.write(run)
-        for done, step in enumerate(steps, start=1):
-            begun(step, done - 1, len(steps))
+        for done, step in enumerate(steps, start=len(run.measurements) + 1):
+            begun(step, done - 1, planned)
             made = _measured(suite, step, up[step.storage], settings)
             # Two steps: what an interruption finds written is then also in ``run``.
             run = results.with_measurement(run, made)
             results.write(run)
-            told(Told(step, made, done, len(steps)))
+            told(Told(step, made, done, planned))
     finally:
         run = results.end(run)
     return run
+
+
+def missing(steps: Iterable[Step], run: Run) -> list[Step]:
+    """Return the steps that a run has no measurement of; a failed one is a measurement too."""
+    made = {
+        (each.round, each.test, frozenset(each.parameters.items()), each.storage)
+        for each in run.measurements
+    }
+    return [
+        step
+        for step in steps
+        if (step.round, step.case.test, frozenset(step.case.parameters.items()), step.storage)
+        not in made
+    ]
 
 
 def as_values(settings: Settings, storages: Sequence[Storage]) -> dict[str, Any]:

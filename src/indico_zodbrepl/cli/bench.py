@@ -112,6 +112,29 @@ def run_all(app: App, /, *, quick: bool, data_directory: Path | None, as_json: b
 
 @bench.command(
     params=[
+        click.Argument(["folder"], type=PATH),
+        bench_options.data_directory(),
+        bench_options.as_json(),
+    ]
+)
+@pass_app
+def resume(app: App, /, *, folder: Path, data_directory: Path | None, as_json: bool) -> None:
+    """Continue an interrupted run in FOLDER, a folder in var/bench.
+
+    It measures what is missing, with the settings of the run, and adds it to the results.  A
+    measurement that failed is not repeated.  Machine, disk and version have to be the same.
+
+    Exit code: 0 measured; 1 a suite or a measurement failed; 2 there is no run in the folder; 6
+    Indico is not running; 8 the run was made elsewhere, or a benchmark works in the folder; 130
+    interrupted.
+    """
+    from indico_zodbrepl.cli import bench_run
+
+    bench_run.resume(app, folder.absolute(), data_directory, as_json=as_json)
+
+
+@bench.command(
+    params=[
         click.Argument(["old"], type=PATH),
         click.Argument(["new"], type=PATH),
         bench_options.as_json(),

@@ -69,14 +69,18 @@ def everywhere() -> list[click.Option]:
             is_flag=True,
             help="One short round: a test of function, not of speed.",
         ),
-        click.Option(
-            ["--data-directory"],
-            metavar="DIR",
-            type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
-            help="Folder for the data of scratch clusters.  [default: the temporary folder]",
-        ),
+        data_directory(),
         as_json(),
     ]
+
+
+def data_directory() -> click.Option:
+    return click.Option(
+        ["--data-directory"],
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
+        help="Folder for the data of scratch clusters.  [default: the temporary folder]",
+    )
 
 
 def as_json() -> click.Option:

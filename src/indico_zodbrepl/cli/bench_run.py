@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,19 +14,41 @@ import click
 import rich.progress
 from rich.console import Console
 
-from indico_zodbrepl.bench import results, runner
+from indico_zodbrepl.bench import results, resuming, runner
 from indico_zodbrepl.bench import suite as suites
 from indico_zodbrepl.bench.results import FILE, Run
 from indico_zodbrepl.bench.runner import Step, Told
 from indico_zodbrepl.bench.sites.pool import LiveSite, Sites
-from indico_zodbrepl.bench.sites.storages import Storage
+from indico_zodbrepl.bench.sites.storages import RUNNING, Storage
 from indico_zodbrepl.bench.suite import Settings, Suite
 from indico_zodbrepl.bench.suites import in_app
 from indico_zodbrepl.cli.app import App
 from indico_zodbrepl.cli.bench_view import show, show_all
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.locking import as_keyboard_interrupt
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a run measures.
+
+    Attributes:
+        storages: in scratch sites.
+        inside: True to measure the cluster's own Indico instead.
+        earlier: the interrupted run that is continued, if any.
+    """
+
+    suite: Suite
+    settings: Settings
+    storages: tuple[Storage, ...] = ()
+    inside: bool = False
+    earlier: Run | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Return True if nothing is left to be measured."""
+        return self.earlier is not None and self.earlier.is_complete
 
 
 def run_suite(
@@ -43,27 +66,17 @@ def run_suite(
         names: of storages; empty for the suite's own.
         data_directory: as of ``Sites``.
 
-    Raises OperatorError: exit 1, a measurement failed; others as ``make_inside``.
+    Raises OperatorError: exit 1, a measurement failed; exit 6, Indico is not running; exit 8, it
+    cannot be measured now.
     """
     app.installation.check()
-    inside = suite.name == in_app.SUITE.name and not names
-    if inside:
-        settings = in_app.for_running(app.cluster, settings)
-    storages = suites.storages_of(suite, names, app.cluster, quick=settings.quick)
+    if suite.name == in_app.SUITE.name and not names:
+        request = _inside(app, settings)
+    else:
+        storages = suites.storages_of(suite, names, app.cluster, quick=settings.quick)
+        request = Request(suite, settings, storages)
     folder = results.new_folder(app.cluster, suite.name)
-    with as_keyboard_interrupt(), BenchProgress() as progress:
-        try:
-            if inside:
-                make_inside(app, settings, folder=folder, progress=progress)
-            else:
-                with Sites(app.installation, data_directory, progress.say) as sites:
-                    make(app, suite, settings, storages, sites, folder=folder, progress=progress)
-        finally:
-            progress.stop()
-            made = results.read(folder)
-            if made.measurements or made.left_out:
-                show(made, suite, app, as_json=as_json)
-    _complain(made, named=bool(names))
+    _run(app, request, folder, data_directory, as_json=as_json, named=bool(names))
 
 
 def run_all(app: App, data_directory: Path | None, *, quick: bool, as_json: bool) -> None:
@@ -72,8 +85,73 @@ def run_all(app: App, data_directory: Path | None, *, quick: bool, as_json: bool
     Raises OperatorError (exit 1) if a suite or a measurement failed.
     """
     app.installation.check()
-    with as_keyboard_interrupt():
-        folder = results.new_folder(app.cluster, "all")
+    folder = results.new_folder(app.cluster, "all")
+    results.note_all(folder, quick=quick)
+    _run_all(app, folder, data_directory, quick=quick, as_json=as_json)
+
+
+def resume(app: App, folder: Path, data_directory: Path | None, *, as_json: bool) -> None:
+    """Continue an interrupted run, of one suite or of all, and print its results.
+
+    Raises OperatorError: exit 2, there is no run in the folder, or it cannot be read; exit 8, it
+    was made elsewhere, or a benchmark works in it; others as ``run_suite`` and ``run_all``.
+    """
+    app.installation.check()
+    quick = results.quick_all(folder)
+    if quick is not None:
+        _run_all(app, folder, data_directory, quick=quick, as_json=as_json)
+        return
+    if not (folder / FILE).is_file():
+        raise OperatorError(
+            f"there is no run in {folder}",
+            f"it has neither {FILE} nor {results.ALL_FILE}",
+            "name a folder of var/bench, such as `ls var/bench` shows them",
+            ExitCode.BAD_CONFIG,
+        )
+    request = _continued(app, results.read(folder))
+    _run(app, request, folder, data_directory, as_json=as_json, named=False)
+
+
+def _continued(app: App, run: Run) -> Request:
+    suite, settings, names = resuming.request_of(run)
+    if names == (RUNNING,):
+        return dataclasses.replace(_inside(app, settings), earlier=run)
+    quick = settings.quick
+    storages = suites.storages_of(suite, names, app.cluster, quick=quick) if names else ()
+    return Request(suite, settings, storages, earlier=run)
+
+
+def _inside(app: App, settings: Settings) -> Request:
+    """Return the request to measure the cluster's own Indico."""
+    return Request(in_app.SUITE, in_app.for_running(app.cluster, settings), inside=True)
+
+
+def _run(
+    app: App,
+    request: Request,
+    folder: Path,
+    data_directory: Path | None,
+    *,
+    as_json: bool,
+    named: bool,
+) -> None:
+    with as_keyboard_interrupt(), results.held(folder), BenchProgress() as progress:
+        try:
+            if not request.is_done:
+                with Sites(app.installation, data_directory, progress.say) as sites:
+                    _make(app, request, sites, folder, progress)
+        finally:
+            progress.stop()
+            made = results.read(folder)
+            if made.measurements or made.left_out:
+                show(made, request.suite, app, as_json=as_json)
+    _complain(made, named=named)
+
+
+def _run_all(
+    app: App, folder: Path, data_directory: Path | None, *, quick: bool, as_json: bool
+) -> None:
+    with as_keyboard_interrupt(), results.held(folder):
         failures: dict[str, str] = {}
         try:
             _make_all(app, folder, failures, data_directory, quick=quick)
@@ -104,15 +182,11 @@ def _make_all(
     ):
         for suite in made:
             progress.suite(suite.name)
-            settings = suites.settings_of(suite, quick=quick)
             own = folder / suite.name
             try:
-                if inside and suite.name == in_app.SUITE.name:
-                    settings = in_app.for_running(app.cluster, settings)
-                    make_inside(app, settings, folder=own, progress=progress)
-                else:
-                    storages = suites.storages_of(suite, (), app.cluster, quick=quick)
-                    make(app, suite, settings, storages, sites, folder=own, progress=progress)
+                request = _of_all(app, suite, own, inside=inside, quick=quick)
+                if not request.is_done:
+                    _make(app, request, sites, own, progress)
             except OperatorError as error:
                 failures[suite.name] = " ".join(filter(None, (error.notice, error.detail)))
             except Exception as error:  # noqa: BLE001  # It would end hours of other suites.
@@ -125,6 +199,16 @@ def _make_all(
                 progress.say(f"{suite.name} failed: {failures[suite.name]}")
 
 
+def _of_all(app: App, suite: Suite, own: Path, *, inside: bool, quick: bool) -> Request:
+    """Return what a suite of ``bench all`` measures, or what is left of it in its folder."""
+    if (own / FILE).is_file():
+        return _continued(app, results.read(own))
+    settings = suites.settings_of(suite, quick=quick)
+    if inside and suite.name == in_app.SUITE.name:
+        return _inside(app, settings)
+    return Request(suite, settings, suites.storages_of(suite, (), app.cluster, quick=quick))
+
+
 def _instances(made: list[Suite], *, inside: bool) -> dict[str, int]:
     """Return the number of Indico instances that a quick run needs on each storage."""
     needed: dict[str, int] = {}
@@ -135,39 +219,26 @@ def _instances(made: list[Suite], *, inside: bool) -> dict[str, int]:
     return needed
 
 
-def make(
-    app: App,
-    suite: Suite,
-    settings: Settings,
-    storages: Sequence[Storage],
-    sites: Sites,
-    *,
-    folder: Path,
-    progress: BenchProgress,
-) -> Run:
-    """Run a suite on scratch sites; see ``runner.make``."""
-    return runner.make(
-        suite,
-        storages,
-        settings,
-        sites,
-        cluster=app.cluster,
-        folder=folder,
-        told=progress.told,
-        begun=progress.begun,
-    )
-
-
-def make_inside(app: App, settings: Settings, *, folder: Path, progress: BenchProgress) -> Run:
-    """Run the suite of Indico inside the cluster's own Indico.
-
-    Raises OperatorError: exit 6, Indico is not running; exit 8, it cannot be measured now.
-    """
-    site = LiveSite(app.cluster, app.installation)
-    with Sites(app.installation, Layout(app.cluster).var, progress.say) as sites:
-        sites.give(site)
-        return make(
-            app, in_app.SUITE, settings, [site.storage], sites, folder=folder, progress=progress
+def _make(app: App, request: Request, sites: Sites, folder: Path, progress: BenchProgress) -> None:
+    """Execute a run; see ``runner.make``."""
+    with contextlib.ExitStack() as closing:
+        storages: tuple[Storage, ...] = request.storages
+        if request.inside:
+            live = LiveSite(app.cluster, app.installation)
+            storages = (live.storage,)
+            own = Sites(app.installation, Layout(app.cluster).var, progress.say)
+            sites = closing.enter_context(own)
+            sites.give(live)
+        runner.make(
+            request.suite,
+            storages,
+            request.settings,
+            sites,
+            cluster=app.cluster,
+            folder=folder,
+            told=progress.told,
+            begun=progress.begun,
+            earlier=request.earlier,
         )
 
 
@@ -249,8 +320,8 @@ class BenchProgress:
 
     def begun(self, step: Step, done: int, planned: int) -> None:
         """Show the measurement that starts."""
-        if done == 0:
-            self._bar.reset(self._task, total=planned, visible=True)
+        if not self._bar.tasks[self._task].visible:
+            self._bar.reset(self._task, total=planned, completed=done, visible=True)
         self._bar.update(self._task, description=f"{self._suite}{step}")
 
     def told(self, told: Told) -> None:
@@ -267,7 +338,7 @@ class BenchProgress:
             self.say(f"{told.step} failed: {told.measurement.error}")
 
 
-@contextmanager
+@contextlib.contextmanager
 def figures_progress() -> Iterator[Callable[[int, int], None]]:
     """Show a bar of the figures drawn, on standard error if that is a terminal."""
     console = Console(stderr=True, highlight=False)

@@ -41,10 +41,16 @@ def show(run: Run, suite: Suite, app: App, *, as_json: bool) -> None:
     console = console_of()
     for part in view(run, suite, min(WIDTH, console.width)):
         console.print(part, soft_wrap=isinstance(part, Text))
-    command = Commands(app.cluster, app.installation.home).zodbrepl(
-        "bench", "report", str(run.folder)
-    )
-    console.print(Text(f"page with figures: {command}"), soft_wrap=True)
+    for line in _next(app, run.folder, is_complete=run.is_complete):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _next(app: App, folder: Path, *, is_complete: bool) -> Iterator[str]:
+    """Yield what can be done with results."""
+    commands = Commands(app.cluster, app.installation.home)
+    if not is_complete:
+        yield f"to continue: {commands.zodbrepl('bench', 'resume', str(folder))}"
+    yield f"page with figures: {commands.zodbrepl('bench', 'report', str(folder))}"
 
 
 def console_of() -> Console:
@@ -193,7 +199,7 @@ def show_all(
         return
     for run in made:
         failed = f", {len(run.failed)} failed" if run.failed else ""
-        took = f" in {run.ended - run.began:.0f} s" if run.ended else ""
+        took = f" in {run.ended - run.began:.0f} s" if run.ended and not run.resumed else ""
         click.echo(
             f"{run.suite:<13} {len(run.measurements)} of {run.planned} measurements{took}{failed}"
         )
@@ -203,8 +209,10 @@ def show_all(
         click.echo(f"{name:<13} failed: {why}")
     click.echo(f"kept in {folder}")
     if made:
-        commands = Commands(app.cluster, app.installation.home)
-        click.echo(f"page with figures: {commands.zodbrepl('bench', 'report', str(folder))}")
+        done = {run.suite for run in made if run.is_complete}
+        is_complete = done | failures.keys() >= set(suites.known())
+        for line in _next(app, folder, is_complete=is_complete):
+            click.echo(line)
 
 
 def show_comparison(old: Path, new: Path, *, as_json: bool) -> None:

@@ -4,61 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from counting_suite import Counting, Run, with_suites
 from runs import cluster_in
 
-from indico_zodbrepl.bench import results, suite
+from indico_zodbrepl.bench import results
 from indico_zodbrepl.bench.sites.site import Site
-from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
-from indico_zodbrepl.bench.suite import Better, Case, Made, Metric, Option, Settings, Suite
+from indico_zodbrepl.bench.sites.storages import IN_MEMORY
 from indico_zodbrepl.bench.suites import in_app
-from indico_zodbrepl.cli import bench_run, main
+from indico_zodbrepl.cli import bench_run
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
-from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.supervisor import SupervisorAwayError
-
-Run = Callable[..., Result]
-
-
-class Counting:
-    """A suite that gives the numbers it is given, or raises what it is given, in turn."""
-
-    title = "counting"
-    metrics: Sequence[Metric] = (Metric("rate", "rate", "numbers/s", Better.HIGHER),)
-    storages: Sequence[str] = (IN_MEMORY,)
-    quick_storages: Sequence[str] = (IN_MEMORY,)
-    control = "zeo"
-    seconds = 1.0
-    quick_seconds = 0.1
-    indico = 0
-    options: Sequence[Option] = (Option("tests", "which", ("one", "two"), quick=("one",)),)
-
-    def __init__(self, name: str, *outcomes: float | BaseException) -> None:
-        self.name = name
-        self.outcomes = list(outcomes)
-
-    def unfit(self, storage: Storage) -> str:
-        return "" if storage.name == IN_MEMORY else "only what is in memory is counted"
-
-    def prepare(self, site: Site, settings: Settings) -> None:
-        """Nothing."""
-
-    def cases(self, settings: Settings, _storage: Storage) -> Sequence[Case]:
-        if not self.outcomes:
-            raise ValueError("a bug")
-        return [Case(test) for test in settings.options["tests"]]
-
-    def measure(self, _case: Case, _site: Site, _settings: Settings) -> Made:
-        outcome = self.outcomes.pop(0)
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return Made({"rate": outcome})
 
 
 @pytest.fixture
@@ -68,17 +28,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def bench(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs ``bench`` with these suites alone."""
-
-    def call(made: Sequence[Counting], *arguments: str) -> Result:
-        by_name: dict[str, Suite] = {each.name: each for each in made}
-        monkeypatch.setenv("ZODBREPL_HOME", str(cluster.source.parent))
-        monkeypatch.setattr(Installation, "check", lambda _: None)
-        monkeypatch.setattr(suite, "known", lambda: list(by_name))
-        monkeypatch.setattr(suite, "suite", by_name.__getitem__)
-        return CliRunner().invoke(main, ["-c", str(cluster.source), "bench", *arguments])
-
-    return call
+    return with_suites(cluster, monkeypatch)
 
 
 def test_a_suite_is_made_shown_and_kept(bench: Run, cluster: Cluster) -> None:
@@ -217,17 +167,17 @@ def test_in_full_runs_each_suite_has_sites_of_its_own(bench: Run) -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_the_tests_inside_indico_are_made_in_the_clusters_own_when_it_runs(
-    bench: Run, monkeypatch: pytest.MonkeyPatch, *, up: bool
+    bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, up: bool
 ) -> None:
-    inside: list[Path] = []
+    counting = Counting("in-app", 1)
     monkeypatch.setattr(bench_run, "runs", lambda _app: up)
     monkeypatch.setattr(in_app, "for_running", lambda _cluster, settings: settings)
-    monkeypatch.setattr(
-        bench_run, "make_inside", lambda _app, _settings, **to: inside.append(to["folder"])
-    )
-    done = bench([Counting("in-app", 1)], "all", "--quick")
+    monkeypatch.setattr(in_app, "SUITE", counting)
+    monkeypatch.setattr(Counting, "unfit", lambda _self, _storage: "")
+    done = bench([counting], "all", "--quick")
     assert done.exit_code == 0, done.output
-    assert [each.name for each in inside] == ["in-app"] * up
+    (run,) = results.read_all(cluster)
+    assert ["running" if up else IN_MEMORY] == [each.storage for each in run.measurements]
     assert ("bringing up in memory" in done.stderr) == (not up)
 
 
