@@ -34,7 +34,8 @@ def test_the_first_sentence_of_the_summary_has_the_lowest_ratio_of_all_runs() ->
     first = " ".join(short.strip().partition("\n- ")[0].split())
     (worst, test, parameters), (second, _test, _parameters) = sorted(ratios())[:2]
     assert first.startswith(
-        f"- **The worst case measured with a ZRS secondary is {worst:.2f} times plain ZEO's speed**"
+        "- **The worst case measured with an asynchronous ZRS secondary is "
+        f"{worst:.2f} times plain ZEO's speed**"
     )
     assert ("update", {"concurrency": 4, "objects": 100}) == (test, parameters)
     assert f"({second:.2f} where they added them" in first

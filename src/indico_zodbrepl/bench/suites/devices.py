@@ -59,7 +59,7 @@ class Devices:
     storages: Sequence[str] = ("filestorage", "zeo")
     quick_storages: Sequence[str] = ("filestorage",)
     control = "filestorage"
-    seconds = 60.0
+    seconds = 20.0
     quick_seconds = 0.5
     indico = 0
     options: Sequence[Option] = (

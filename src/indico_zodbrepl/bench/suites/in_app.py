@@ -71,7 +71,7 @@ class InApp:
     )
     quick_storages: Sequence[str] = ("zeo", "zrs")
     control = "zeo"
-    seconds = 5.0
+    seconds = 3.0
     quick_seconds = 0.3
     indico = 1
     options: Sequence[Option] = (

@@ -54,7 +54,7 @@ class Raw(AnyStorage):
         "postgresql-async",
         "mariadb",
     )
-    seconds = 3.0
+    seconds = 2.0
     quick_seconds = 0.2
     options = (
         Option("processes", "how many at once, each on objects of its own", (1, 4), (1,), least=1),

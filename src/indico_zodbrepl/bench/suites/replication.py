@@ -79,7 +79,7 @@ class Replication:
     )
     quick_storages = ("zeo", "zrs")
     control = "zeo"
-    seconds = 5.0
+    seconds = 3.0
     quick_seconds = 0.5
     indico = 0
     options = (
