@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,12 @@ from clusters import ClusterUnderTest, running, wait_until
 from operations import succeed
 from test_sql_engines import commit, held_by, missing, roles, wait_until_healthy
 
-from indico_zodbrepl.backends.postgresql import config, programs
+from indico_zodbrepl.backends import native_of
+from indico_zodbrepl.backends.postgresql import config, programs, sql
 from indico_zodbrepl.host.guarded import server_of
+from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.operations.facts import replication_of
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 BACKEND = "relstorage-postgresql"
 pytestmark = pytest.mark.skipif(bool(missing(BACKEND)), reason=missing(BACKEND))
@@ -42,6 +47,34 @@ def test_a_standby_that_can_not_recover_from_its_log_gets_a_copy_and_its_data_ar
     wait_until(lambda: held_by(pair, standby) == held_by(pair, primary), "both hold the same")
     folder = config.data_folder(pair.cluster.node(standby))
     assert list(folder.parent.glob(f"{folder.name}.lost-*"))
+
+
+def test_a_standby_whose_log_nobody_has_is_seen_to_wait_in_vain(pair: ClusterUnderTest) -> None:
+    primary, standby = roles(pair)
+    cluster, node = pair.cluster, pair.cluster.node(standby)
+    os.kill(server_of(pair.pid_of(f"node-{standby}")), signal.SIGKILL)
+    succeed(pair, "node", "stop", standby)
+    lose_log(pair, standby)
+    soon, slot = time.monotonic() + 60, config.slot(node)
+    switch = ("SELECT pg_logical_emit_message(false, '', '')", "SELECT pg_switch_wal()") * 5
+    sql.command(
+        *(cluster, cluster.node(primary), soon, f"SELECT pg_drop_replication_slot('{slot}')"),
+        *("ALTER SYSTEM SET wal_keep_size = '1MB'", "SELECT pg_reload_conf()"),
+        *(*switch, "CHECKPOINT", *switch, "CHECKPOINT", "ALTER SYSTEM RESET wal_keep_size"),
+    )
+    watch = native_of(cluster).recovery_watch(node)
+    Supervisor(cluster).start(node.program)
+
+    def waits_in_vain() -> bool:
+        try:
+            replication_of(cluster, node)
+        except ProbeError as error:
+            return error.kind is FailureKind.CLOSED and watch()
+        return False
+
+    wait_until(waits_in_vain, "its recovery waits in vain")
+    assert "it gets a new copy" in succeed(pair, "rejoin", standby)
+    wait_until_healthy(pair)
 
 
 def lose_log(pair: ClusterUnderTest, node: str) -> None:

@@ -84,13 +84,15 @@ READS_PROCESSES = {
 PROCESS_STATE = "indico_zodbrepl.probing.process_state"
 # What else may be imported where, and why: these act on the host on which they run.
 ON_THIS_HOST = {
-    # A benchmark makes its clusters and their TLS on this host, and measures their processes.
+    # A benchmark makes its clusters and their TLS on this host, measures their processes, and locks
+    # the folder of its results.
     "bench": {
         "authority",
         "backup",
         "daemon",
         "indico_programs",
         "lifecycle",
+        "locking",
         "ports",
         "py27",
         "readiness",

@@ -1,19 +1,22 @@
 """Followers whose database server runs, but does not replicate from their upstream.
 
 A PostgreSQL standby whose received log is damaged waits for the record that it can't read, and asks
-nobody for it again until its server starts again.  The SQL thread of a MariaDB replica stops at a
-transaction that it can't apply.
+nobody for it again until its server starts again.  One whose upstream has removed the log that it
+needs to recover never answers.  The SQL thread of a MariaDB replica stops at a transaction that it
+can't apply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from indico_zodbrepl.automation.timing import now
-from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.backends import backend_of, native_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.host import state
 from indico_zodbrepl.operations.facts import replication_of
 from indico_zodbrepl.probing.answers import ServerRole
-from indico_zodbrepl.probing.wire import ProbeError
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 LOOK_SECONDS = 10.0
 DISCONNECTED_SECONDS = 60.0
@@ -29,6 +32,7 @@ class Disconnected:
         self._cluster = cluster
         self._since: dict[str, float] = {}
         self._next_look: dict[str, float] = {}
+        self._waits_in_vain: dict[str, Callable[[], bool]] = {}
 
     def seconds(self, node: Node) -> float:
         """Return for how long a follower has not been connected; 0 if it is, or its server is down.
@@ -48,11 +52,17 @@ class Disconnected:
     def _is_connected(self, node: Node) -> bool:
         try:
             found = replication_of(self._cluster, node)
-        except ProbeError:
-            return True  # not known; another reason to rejoin may apply
+        except ProbeError as error:
+            # Otherwise nothing is known, and another reason to rejoin may apply.
+            return error.kind is not FailureKind.CLOSED or not self._watch(node)()
         if found is None or found.role is ServerRole.PRIMARY:
             return True
         return found.connected is not False and self._is_assigned(node, found.upstream)
+
+    def _watch(self, node: Node) -> Callable[[], bool]:
+        if node.name not in self._waits_in_vain:
+            self._waits_in_vain[node.name] = native_of(self._cluster).recovery_watch(node)
+        return self._waits_in_vain[node.name]
 
     def _is_assigned(self, node: Node, followed: str | None) -> bool:
         """Return True if a node should follow this address; unknown ones are taken for right.

@@ -263,6 +263,13 @@ class NativeReplication(Protocol):
         Raises OperatorError: exit 8, it is no follower; others if it does not answer.
         """
 
+    def recovery_watch(self, node: Node) -> Callable[[], bool]:
+        """Return a function that says if a node's server waits in vain in its recovery.
+
+        Such a server refuses all clients, and always will: nobody has the log that it needs.  Call
+        the function every few seconds, on the node's host, while the server refuses clients.
+        """
+
     def has_led(self, node: Node) -> bool:
         """Return True if a node's data were a primary's since they were made or joined another.
 

@@ -21,6 +21,8 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EXAMPLES = Path(__file__).parents[3] / "etc"
 AWAY = ProbeError(FailureKind.REFUSED, "refused")
+STARTING = ProbeError(FailureKind.CLOSED, "FATAL: the database system is starting up")
+FROZEN = ProbeError(FailureKind.SILENT, "no answer in time")
 
 
 class World:
@@ -28,6 +30,7 @@ class World:
 
     Attributes:
         connected: as its server says; an exception if it does not answer.
+        waits_in_vain: True if its recovery needs log that nobody has.
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, example: str) -> None:
@@ -38,6 +41,9 @@ class World:
         self.role = ServerRole.SECONDARY
         self.upstream: str | None = str(self.cluster.node("a").link_address)
         self.asked = 0
+        self.waits_in_vain = False
+        watch = SimpleNamespace(recovery_watch=lambda _node: lambda: self.waits_in_vain)
+        monkeypatch.setattr(disconnected, "native_of", lambda _cluster: watch)
         monkeypatch.setattr(disconnected, "now", lambda: self.now)
         monkeypatch.setattr(disconnected, "replication_of", self._answer)
         self.of = Disconnected(self.cluster)
@@ -67,6 +73,15 @@ def test_the_time_since_a_follower_was_seen_connected_counts(world: World) -> No
     world.connected = False
     assert world.after(DISCONNECTED_SECONDS + LOOK_SECONDS) >= DISCONNECTED_SECONDS
     assert world.asked < 20
+
+
+def test_one_whose_recovery_waits_in_vain_counts_although_it_does_not_answer(world: World) -> None:
+    world.connected = STARTING
+    assert world.after(2 * DISCONNECTED_SECONDS) == 0.0
+    world.waits_in_vain = True
+    assert world.after(DISCONNECTED_SECONDS + LOOK_SECONDS) >= DISCONNECTED_SECONDS
+    world.connected = FROZEN
+    assert world.after(LOOK_SECONDS) == 0.0
 
 
 @pytest.mark.parametrize("answer", [True, None, AWAY])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -135,6 +135,9 @@ class MariaDB(native_replication.NativeServers):
 
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)
+
+    def recovery_watch(self, node: Node) -> Callable[[], bool]:
+        return lambda: False  # its recovery needs nobody else's log
 
     def has_led(self, node: Node) -> bool:
         return config.led_mark(node).exists()

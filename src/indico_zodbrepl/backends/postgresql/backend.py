@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -142,6 +142,10 @@ class PostgreSQL(native_replication.NativeServers):
 
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)
+
+    def recovery_watch(self, node: Node) -> Callable[[], bool]:
+        stands_still = server.recovery_stands_still()
+        return lambda: stands_still(server.pid(node))
 
     def has_led(self, node: Node) -> bool:
         return data.exists(node) and not data.follows(node)

@@ -68,6 +68,19 @@ def is_half_rewound(node: Node) -> bool:
     return _rewind_mark(node).exists() and not follows(node)
 
 
+def first_segment(node: Node) -> str | None:
+    """Return the name of the segment of the log with which a recovery of rewound data begins.
+
+    None if no recovery is needed.  Raises OSError.
+    """
+    try:
+        label = (config.data_folder(node) / "backup_label").read_text("ascii")
+    except FileNotFoundError:
+        return None
+    found = re.search(r"^START WAL LOCATION: .*\(file ([0-9A-F]{24})\)", label, re.MULTILINE)
+    return found[1] if found else None
+
+
 def end_rewind(node: Node) -> None:
     """Forget a rewind: the data are a standby's now, or were replaced.  Raises OSError."""
     _rewind_mark(node).unlink(missing_ok=True)

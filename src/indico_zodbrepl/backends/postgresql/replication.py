@@ -41,12 +41,13 @@ def _accept_writes(cluster: Cluster, state: NodeState, deadline: float) -> None:
     _configure(cluster, state)
     with sql.administration(cluster, node, deadline) as run:
         run("SELECT pg_reload_conf()")
+        # Before the promotion, whose checkpoint removes log that rewound nodes need.
+        for statement in data.slot_statements(*founding.others_of(cluster, node)):
+            run(statement)
         if _is_recovering(run):
             # The upstream's address has just gone, so nothing comes in any more.
             _end_recovery(node, run, deadline)
         turn_clients(cluster, node)
-        for statement in data.slot_statements(*founding.others_of(cluster, node)):
-            run(statement)
 
 
 def _is_recovering(run: sql.Run) -> bool:

@@ -21,6 +21,7 @@ CHUNK = 1000
 MOST_LISTED = 5
 # In messages of pg_rewind that don't concern the data.
 _LOST_CONNECTION = re.compile("connection|SSL SYSCALL|could not (send|receive)")
+_OLDEST_SEGMENT = "SELECT min(substr(name, 9)) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
 # pg_rewind's message if one history is the beginning of the other.
 NOTHING_TO_DO = "no rewind required"
 
@@ -124,14 +125,17 @@ def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
     Call it after ``prepare_rewind``.  If it is interrupted, call it again.
 
     Raises:
-        OperatorError: exit 7, the connection was lost; exit 8, PostgreSQL can't do it: the node
-            needs a new copy.
+        OperatorError: exit 7, the connection was lost; exit 8, PostgreSQL can't do it, or the
+            upstream has removed log that the data need: the node needs a new copy.
     """
     data.begin_rewind(node)
     try:
         _rewind(cluster, node, upstream)
+        _require_log(cluster, node, upstream)
     except OperatorError as error:
         said = error.detail or error.notice
+        if error.exit_code is ExitCode.REFUSED:
+            said = f"{error.notice}: {error.detail}"
         if _LOST_CONNECTION.search(said):
             raise OperatorError(
                 f"node {node.name} was not rewound to the history of node {upstream.name}: the "
@@ -150,6 +154,29 @@ def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
         ) from error
     data.let_follow(cluster, node)
     data.end_rewind(node)
+
+
+def _require_log(cluster: Cluster, node: Node, upstream: Node) -> None:
+    """Require the log from which rewound data recover: with them, or on the upstream.
+
+    pg_rewind keeps a node's own log from the record of the last common checkpoint on.  The recovery
+    begins where that checkpoint began, which may be in an earlier segment.
+
+    Raises OperatorError (exit 8), or as ``sql.command``.
+    """
+    needed = data.first_segment(node)
+    if needed is None or (config.data_folder(node) / "pg_wal" / needed).exists():
+        return
+    until = time.monotonic() + READ_SECONDS
+    # A name begins with the timeline, eight digits; the rest is the same on all timelines.
+    oldest = sql.command(cluster, upstream, until, _OLDEST_SEGMENT)[0][0][0] or ""
+    if oldest > needed[8:]:
+        raise OperatorError(
+            f"node {upstream.name} has removed the log that node {node.name} needs",
+            f"the recovery begins with segment {needed}; the oldest of node {upstream.name} ends "
+            f"with {oldest}",
+            exit_code=ExitCode.REFUSED,
+        )
 
 
 def _rewind(cluster: Cluster, node: Node, upstream: Node, *more: str) -> str:

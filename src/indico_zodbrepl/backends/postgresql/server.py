@@ -150,6 +150,14 @@ def _recovery(server: int) -> tuple[str, int]:
     return "", 0
 
 
+def pid(node: Node) -> int:
+    """Return the PID of a node's server by its lock file; 0 without one."""
+    try:
+        return int((config.data_folder(node) / POSTMASTER_PID).read_text("ascii").split("\n")[0])
+    except (FileNotFoundError, ValueError):  # it writes the file now
+        return 0
+
+
 def processes(node: Node) -> list[int]:
     """Return the live processes of a node's server: all that work in its data folder."""
     return [
