@@ -53,7 +53,8 @@ class Disconnected:
         try:
             found = replication_of(self._cluster, node)
         except ProbeError as error:
-            # Otherwise nothing is known, and another reason to rejoin may apply.
+            # Only a server that refuses clients shows its recovery.  Of others nothing is known;
+            # another reason to rejoin may apply.
             return error.kind is not FailureKind.CLOSED or not self._watch(node)()
         if found is None or found.role is ServerRole.PRIMARY:
             return True

@@ -11,7 +11,7 @@ from indico_zodbrepl.bench.suite import Settings, Suite
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 SAME = ("cpu", "cores", "python")
-"""What a machine must have in common with the one of the earlier measurements."""
+"""Properties that must be the same in a continuation as in the earlier measurements."""
 
 
 def request_of(run: Run) -> tuple[Suite, Settings, tuple[str, ...]]:

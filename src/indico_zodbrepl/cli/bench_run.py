@@ -31,7 +31,7 @@ from indico_zodbrepl.host.locking import as_keyboard_interrupt
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a run measures.
+    """A request for a run: a suite, its settings and its storages.
 
     Attributes:
         storages: in scratch sites.

@@ -134,8 +134,6 @@ def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
         _require_log(cluster, node, upstream)
     except OperatorError as error:
         said = error.detail or error.notice
-        if error.exit_code is ExitCode.REFUSED:
-            said = f"{error.notice}: {error.detail}"
         if _LOST_CONNECTION.search(said):
             raise OperatorError(
                 f"node {node.name} was not rewound to the history of node {upstream.name}: the "
@@ -172,9 +170,9 @@ def _require_log(cluster: Cluster, node: Node, upstream: Node) -> None:
     oldest = sql.command(cluster, upstream, until, _OLDEST_SEGMENT)[0][0][0] or ""
     if oldest > needed[8:]:
         raise OperatorError(
-            f"node {upstream.name} has removed the log that node {node.name} needs",
-            f"the recovery begins with segment {needed}; the oldest of node {upstream.name} ends "
-            f"with {oldest}",
+            f"node {node.name} can't recover its rewound data",
+            f"node {upstream.name} has removed the log that they need: it begins with segment "
+            f"{needed}; the oldest of node {upstream.name} ends with {oldest}",
             exit_code=ExitCode.REFUSED,
         )
 
