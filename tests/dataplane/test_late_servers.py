@@ -4,6 +4,7 @@ import time
 import pytest
 import transaction
 import ZODB.config
+from persistent.mapping import PersistentMapping
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.DB import DB
 
@@ -164,6 +165,48 @@ def test_a_writer_that_reads_nothing_in_between_sees_its_own_commit(late, patien
     assert 2 == wait_for(seen, 'a server')
     connection.transaction_manager.abort()
     connection.close()
+
+
+def test_a_writer_that_reads_from_a_late_follower_reads_nothing_older_than_its_own_commit(
+        cluster, patience):
+    patience(LONG)
+    primary = cluster.start()
+    primary.make_database('zodb')
+    cluster.list(primary)
+    with cluster.db().transaction() as connection:
+        connection.root().update(own=PersistentMapping(n=0), other=PersistentMapping(n=0))
+    primary.kill()
+    follower = cluster.start(primary)
+    primary.restart()
+    cluster.list(primary, follower)
+    db = cluster.db()
+    root = db.open().root()
+    assert (0, 0) == (root['own']['n'], root['other']['n'])
+    with cluster.db().transaction() as connection:
+        connection.root()['other']['n'] = 1
+    reading = db.storage.liveness._view._reading
+    reading.prefer('127.0.0.1:%d' % follower.port)
+    prefer, reading.prefer = reading.prefer, lambda server: None  # as if the primary were silent
+    transaction.begin()
+    assert 0 == root['other']['n']
+    root['own']['n'] = 1
+    transaction.commit()
+    reading.prefer = prefer
+    transaction.begin()
+    assert (1, 1) == (root['own']['n'], root['other']['n'])
+
+
+def test_a_reader_whose_caches_were_emptied_does_not_go_back(late, patience):
+    patience(LONG)
+    primary, follower = late.servers
+    db = late.db()
+    put(db, 2)
+    root = db.open().root()
+    assert 2 == root['a']
+    db.storage._cache.clear(load_persistent=False)
+    db.storage.liveness._view._reading.prefer('127.0.0.1:%d' % follower.port)
+    transaction.begin()
+    assert 2 == root['a']
 
 
 def test_a_reader_sees_the_older_state_if_no_other_is_left(late, patience):

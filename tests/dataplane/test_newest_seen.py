@@ -19,7 +19,7 @@ class Server(object):
         self.tids, self.rows = [0], None
         self.read_only = False
         self.cleared = self.rolled_back = 0
-        self.stores = True
+        self.stored = []
         self._adapter = self._cache = self._load_connection = self
         self.driver_options = self.poller = self._tpc_phase = self.shared_state = self
         self.database_type = 'postgresql'
@@ -43,8 +43,11 @@ class Server(object):
     def rollback_quietly(self):
         self.rolled_back += 1
 
+    def get_current_tid(self, cursor):
+        return self.tids[-1]
+
     def has_temp_data(self):
-        return self.stores
+        return self.stored
 
 
 @pytest.fixture
@@ -68,10 +71,20 @@ def newest(clock):
 def poll(server, newest):
     """A function: polls since a transaction, on a connection or the one of before."""
     poller = LostTransactions(server, newest)
-    server.commit = lambda tid: poller.committing(lambda: p64(tid))()
+
+    def commit(tid, stored=('an object',)):
+        server.stored = list(stored)
+
+        def finish():
+            del server.stored[:]  # as RelStorage does
+            return p64(tid)
+        poller.committing(finish)()
 
     def call(since, connection='first'):
+        if since is None:
+            return poller.get_current_tid(server)
         return poller.poll_invalidations(connection, server, since)
+    server.commit = commit
     return call
 
 
@@ -138,8 +151,7 @@ def test_an_own_commit_that_a_new_primary_lacks_is_lost(server, poll):
 def test_a_commit_without_objects_is_not_waited_for_and_not_lost(server, poll):
     server.tids = [1, 2]
     poll(2)
-    server.stores = False
-    server.commit(3)
+    server.commit(3, stored=())
     assert ((), 2) == poll(2)
     assert 0 == server.cleared
 
@@ -152,3 +164,15 @@ def test_without_history_objects_that_were_stored_again_are_not_lost(newest):
     server.tids, server.rows = [1, 2, 3], [3]
     assert 3 == poller.poll_invalidations('one', server, 2)[1]
     assert 0 == server.cleared
+
+
+def test_the_first_poll_after_caches_were_emptied_waits_for_a_late_server(server, poll, clock):
+    server.tids, server.read_only = [1], True
+    server.commit(2)
+    with pytest.raises(Behind):
+        poll(None)
+    assert 1 == server.rolled_back
+    clock.now += PATIENCE
+    assert 1 == poll(None)
+    server.tids = [1, 2]
+    assert 2 == poll(None)

@@ -10,15 +10,17 @@ Each transaction has a number from FIRST on, which is what it writes.  Its call 
 it can have an effect, and its answer afterwards, each a JSON object a line.  Times are seconds of
 CLOCK_BOOTTIME; BEGAN is when the run began, PAUSE is between two transactions.
 
-A call: {"call": number, "session", "kind", "began", "read", "to"}.  The kinds
+A call: {"call": number, "session", "kind", "began", "read", "to", "at"}.  The kinds
 "append" and "look" read lists: "read" has for each one how much of it is as the session read it
 last, and what follows.  "write" and "read" read the value of an object.  "to" names the objects
-that the transaction changes.
+that the transaction changes, "at" is the server of a RelStorage that it read from.
 An answer: {"answer": number, "outcome", "ended", "server", "error"}.  The server is the one that the
 transaction was committed at; empty if that is not certain.
 A transaction that failed before it had read everything: {"failed": error, "began", "ended"}.
 """
+import importlib
 import json
+import logging
 import os
 import random
 import sys
@@ -101,7 +103,13 @@ class Client(object):
             read, to = self._work[kind](objects, number, generation)
             transaction.get().note(u'%d' % number)
             self._write(
-                call=number, session=self._name(), kind=kind, began=began, read=read, to=to
+                call=number,
+                session=self._name(),
+                kind=kind,
+                began=began,
+                read=read,
+                to=to,
+                at=self._read_at(),
             )
             called = True
             self._known.update(self._seen)  # never what no call tells
@@ -166,6 +174,11 @@ class Client(object):
         objects[own_key(self._place)][0] = number
         return {key: read}, []
 
+    def _read_at(self):
+        """The server of a RelStorage from which the transaction has read; None of other storages."""
+        reading = getattr(self._connection._storage, '_load_connection', None)
+        return getattr(getattr(reading, 'connection', None), 'replica', None)
+
     def _server(self):
         return storage_status(self._db)['server'] or ''
 
@@ -190,8 +203,29 @@ def opened(configuration):
             time.sleep(0.1)
 
 
+class Moment(logging.Filter):
+    """Adds the seconds of CLOCK_BOOTTIME to each record; other clocks jump."""
+
+    def filter(self, record):
+        record.moment = boottime()
+        return True
+
+
+def log_to_stderr():
+    """Log what the storage tells, and how it polls, instead of what Indico configures."""
+    importlib.import_module('MaKaC.common.logger')  # else the first object of Indico imports it
+    handler = logging.StreamHandler()
+    handler.addFilter(Moment())
+    handler.setFormatter(logging.Formatter('%(moment).3f %(name)s %(levelname)s %(message)s'))
+    logging.getLogger().handlers[:] = [handler]
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger('indico_zodbrepl').setLevel(logging.DEBUG)
+
+
 def main():
     configuration, path, session = sys.argv[1:4]
+    os.chdir(os.path.dirname(path))  # Indico makes a log where it is imported
+    log_to_stderr()
     first, began, seed, pause = (
         int(sys.argv[4]),
         float(sys.argv[5]),

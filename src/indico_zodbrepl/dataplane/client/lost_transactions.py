@@ -8,6 +8,8 @@ from __future__ import absolute_import
 import logging
 import threading
 
+import zope.interface
+from relstorage.adapters.interfaces import IPoller
 from ZODB.utils import u64
 
 from indico_zodbrepl.dataplane.client.relstorage import READ_ONLY_QUERIES, Behind
@@ -69,6 +71,7 @@ class NewestSeen(object):
             self._search_at = monotonic() + SEARCH
 
 
+@zope.interface.implementer(IPoller)
 class LostTransactions(object):
     """Checks at each poll whether the server still has the newest transaction that was seen.
 
@@ -79,7 +82,7 @@ class LostTransactions(object):
     Not thread-safe, like the storage.  Emptied caches are those of all its instances.
 
     Args:
-        storage: a `relstorage.storage.RelStorage`, whose poller asks here from now on.
+        storage: a `relstorage.storage.RelStorage`, whose cache polls here from now on.
         newest: the `NewestSeen` of all its instances.
     """
 
@@ -94,8 +97,8 @@ class LostTransactions(object):
         self._late_since = None
         self._is_read_only = READ_ONLY_QUERIES.get(adapter.driver_options.database_type)
         if self._is_read_only is not None:
-            self._poll = adapter.poller.poll_invalidations
-            adapter.poller.poll_invalidations = self.poll_invalidations
+            self._poller = adapter.poller
+            adapter.poller = self
 
     def poll_invalidations(self, connection, cursor, since):
         """See `relstorage.adapters.interfaces.IPoller`; (None, 0) makes all objects invalid.
@@ -105,14 +108,11 @@ class LostTransactions(object):
         # Before the poll, which takes the snapshot: other threads may see newer transactions.
         self._newest.saw(since)
         seen = self._newest.tid
-        changes, newest = self._poll(connection, cursor, since)
+        changes, newest = self._poller.poll_invalidations(connection, cursor, since)
         changes = changes and list(changes)
-        if newest < seen and self._is_late(cursor):
-            self._newest.search()
-            # A load without another poll would read from this server.
-            self._loading.rollback_quietly()
-            raise Behind('the newest transaction of a read-only server is %016x, and %016x was '
-                         'seen' % (newest, seen))
+        log.debug('polled %s since %016x: %016x, %016x was seen',
+                  getattr(connection, 'replica', None), since, newest, seen)
+        self._require(cursor, newest, seen)
         has_all = self._has_all(connection, cursor, since, newest, seen)
         self._connection, self._late_since = connection, None
         if not has_all:
@@ -124,15 +124,36 @@ class LostTransactions(object):
         self._newest.saw(newest)
         return changes, newest
 
+    def get_current_tid(self, cursor):
+        """See `IPoller`; the first poll after the caches were emptied calls only this.
+
+        Raises as `poll_invalidations`.
+        """
+        newest = self._poller.get_current_tid(cursor)
+        self._require(cursor, newest, self._newest.tid)
+        return newest
+
     def committing(self, method):
         """Return `tpc_finish`, whose transaction counts as seen if it has objects."""
         def tpc_finish(*args, **kwargs):
-            stores = self._storage._tpc_phase.shared_state.has_temp_data()
+            # What it returns is empty when the transaction has ended.
+            stores = bool(self._storage._tpc_phase.shared_state.has_temp_data())
             tid = method(*args, **kwargs)
             if stores:
                 self._newest.saw(u64(tid))
             return tid
         return tpc_finish
+
+    def _require(self, cursor, newest, seen):
+        """Raise `Behind` if a server is late, and its reader has to wait."""
+        if newest >= seen:
+            self._late_since = None
+        elif self._is_late(cursor):
+            self._newest.search()
+            # A load without another poll would read from this server.
+            self._loading.rollback_quietly()
+            raise Behind('the newest transaction of a read-only server is %016x, and %016x was '
+                         'seen' % (newest, seen))
 
     def _is_late(self, cursor):
         """Return True if a server is read-only, and its reader has not waited long enough."""
