@@ -30,9 +30,8 @@ sys.path[:0] = [
 ]
 
 import kept_lines  # noqa: E402
-from rich import box  # noqa: E402
-from rich.table import Column, Table  # noqa: E402
-from sized_cluster import GIB, STORAGES, SizedCluster, disk_rate, drop_caches  # noqa: E402
+from size_tables import GIB, table  # noqa: E402
+from sized_cluster import STORAGES, SizedCluster, disk_rate, drop_caches  # noqa: E402
 
 REASON = ("--reason", "to measure it")
 COPIES = 5  # of the database, at most, on the disk at once
@@ -92,7 +91,8 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
         yield "clone_steps", cluster.steps()
     cluster.healthy()
     if cluster.has_file:
-        yield "memory", cluster.peaks()
+        yield "peaks", cluster.peaks()
+    yield "memory", cluster.memory()
     yield "disk", cluster.disk()
 
 
@@ -145,36 +145,6 @@ def failing_over(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
     yield "failover_steps", cluster.steps()
     yield "rejoin", cluster.timed("rejoin", "a", *REASON)
     yield "rejoin_steps", cluster.steps()
-
-
-ROWS = (
-    ("loading", "loading in bulk"),
-    ("starting", "`up` after it"),
-    ("first_synchronisation", "first synchronisation"),
-    ("restart_of_indico", "`restart` of an Indico, until it shows a page"),
-    ("cold_restart_of_indico", "the same, with nothing in memory"),
-    ("restart", "`restart` of the primary"),
-    ("full_backup", "full backup"),
-    ("incremental_backup", "incremental backup"),
-    ("statistics", "`stats`"),
-    ("pack", "`pack`"),
-    ("longest_pause_of_pack", "longest pause between commits"),
-    ("failover", "`failover`, 20 transactions exported"),
-    ("rejoin", "`rejoin` of the former primary"),
-    ("clone", "`clone`"),
-)
-
-
-def table(lines: Sequence[dict[str, Any]]) -> Table:
-    """The seconds of each operation, by storage and size."""
-    sizes = [
-        f"{each.get('storage', 'zrs').removeprefix('relstorage-')}, {each['bytes'] / GIB:.2f} GiB"
-        for each in lines
-    ]
-    made = Table("seconds", *(Column(size, justify="right") for size in sizes), box=box.SIMPLE_HEAD)
-    for key, what in ROWS:
-        made.add_row(what, *(f"{each[key]:.2f}" if key in each else "-" for each in lines))
-    return made
 
 
 if __name__ == "__main__":

@@ -6,29 +6,31 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from rich import box
-from rich.table import Column, Table
+from cells import Cells
+
+PARTS = {
+    "vote": "vote",
+    "client": "client",
+    "finish": "finish",
+    "free": "lock free",
+    "server_cpu": "CPU server",
+    "client_cpu": "CPU client",
+}
 
 
-def table(lines: Sequence[dict[str, Any]]) -> Table:
-    """One line for each number of writers, with the medians of its rounds."""
-    shown = Table(
-        Column("writers", justify="right"),
-        Column("commits/s", justify="right"),
-        *(
-            Column(name, justify="right")
-            for name in ("vote", "client", "finish", "lock free", "CPU server", "CPU client")
-        ),
-        box=box.SIMPLE,
-        title="Milliseconds of a commit, medians",
-        title_justify="left",
-    )
+def table(lines: Sequence[dict[str, Any]]) -> Cells:
+    """One line for each number of writers: commits a second, and milliseconds of a commit's parts.
+
+    The medians of its rounds.
+    """
+    rows = []
     for writers in sorted({each["writers"] for each in lines}):
         found = [each for each in lines if each["writers"] == writers]
-        keys = ("vote", "client", "finish", "free", "server_cpu", "client_cpu")
-        shown.add_row(
-            str(writers),
-            f"{median(each['rate'] for each in found):.0f}",
-            *(f"{median(each[key] for each in found):.2f}" for key in keys),
+        rows.append(
+            (
+                str(writers),
+                f"{median(each['rate'] for each in found):.0f}",
+                *(f"{median(each[key] for each in found):.2f}" for key in PARTS),
+            )
         )
-    return shown
+    return Cells(("writers", "commits/s", *PARTS.values()), rows)

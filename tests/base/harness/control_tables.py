@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from cells import Cells
 from plain_servers import KINDS
-from rich import box
-from rich.table import Column, Table
 
 from indico_zodbrepl.bench import summary
 
@@ -18,25 +17,13 @@ OPERATIONS = {"small": "1 object", "indico": "171 records"}
 Lines = Sequence[Mapping[str, Any]]
 
 
-def table(lines: Lines) -> Table:
+def table(lines: Lines) -> Cells:
     """One line for each case and server, with the medians of its rounds.
 
     A ratio is that to the first server in the same round, with the 95 % confidence interval of
     its median.
     """
-    shown = Table(
-        "commits of",
-        Column("clients", justify="right"),
-        "server",
-        Column("commits/s", justify="right"),
-        Column("of ZEO's", no_wrap=True),
-        Column("p50 ms", justify="right"),
-        Column("p99 ms", justify="right"),
-        Column("CPU ms", justify="right"),
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    rows = []
     for operation, clients in sorted(
         {(each["operation"], each["clients"]) for each in lines},
         key=lambda case: (list(OPERATIONS).index(case[0]), case[1]),
@@ -48,20 +35,21 @@ def table(lines: Lines) -> Table:
             found = of_server(case, kind.name)
             if not found:
                 continue
-            is_first = kind.name == CONTROL
-            shown.add_row(
-                OPERATIONS[operation] if is_first else "",
-                str(clients) if is_first else "",
-                kind.name,
-                f"{median(each['rate'] for each in found.values()):.0f}",
-                "1" if is_first else ratio(found, of_server(case, CONTROL)),
-                *(
-                    f"{median(each[key] for each in found.values()):.2f}"
-                    for key in ("p50_ms", "p99_ms", "cpu_ms")
-                ),
-                end_section=kind == KINDS[-1],
+            rows.append(
+                (
+                    OPERATIONS[operation],
+                    str(clients),
+                    kind.name,
+                    f"{median(each['rate'] for each in found.values()):.0f}",
+                    "1" if kind.name == CONTROL else ratio(found, of_server(case, CONTROL)),
+                    *(
+                        f"{median(each[key] for each in found.values()):.2f}"
+                        for key in ("p50_ms", "p99_ms", "cpu_ms")
+                    ),
+                )
             )
-    return shown
+    columns = ("commits of", "clients", "server", "commits/s", f"of {CONTROL}'s")
+    return Cells((*columns, "p50, ms", "p99, ms", "CPU time, ms"), rows, texts=3)
 
 
 def of_server(lines: Lines, name: str) -> Mapping[int, Mapping[str, Any]]:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich import box
+from cells import Cells
 from rich.console import Console
-from rich.table import Column, Table
 from rounds import Disturbance
 
 from indico_zodbrepl.bench.summary import Spread, spread
@@ -42,27 +41,11 @@ def show(figures: Figures, names: Iterable[str], console: Console) -> None:
         console.print(f"{name} was left out: {why.splitlines()[0]}", markup=False)
 
 
-def costs(figures: Figures, names: Iterable[str]) -> Table:
-    """What happened to each storage, and what that cost those who wrote."""
-    table = Table(
-        "what happened",
-        "storage",
-        Column("seconds", no_wrap=True),
-        "rounds",
-        "told",
-        "missing",
-        "exported",
-        "diverged",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-        title="What a disturbance costs: the longest time without a commit, and commits",
-    )
+def costs(figures: Figures, names: Iterable[str]) -> Cells:
+    """What happened to each storage, the seconds without a commit, and what became of commits."""
     order = list(names)
-    for (what, name), found in sorted(
-        figures.disturbances.items(), key=lambda each: (each[0][0], order.index(each[0][1]))
-    ):
-        table.add_row(
+    rows = [
+        (
             what,
             name.removeprefix("relstorage-"),
             shown(spread(each.gap for each in found)),
@@ -72,7 +55,12 @@ def costs(figures: Figures, names: Iterable[str]) -> Table:
                 for key in ("told", "missing", "exported", "diverged")
             ),
         )
-    return table
+        for (what, name), found in sorted(
+            figures.disturbances.items(), key=lambda each: (each[0][0], order.index(each[0][1]))
+        )
+    ]
+    counted = ("rounds", "acknowledged", "missing", "exported", "diverged")
+    return Cells(("what happened", "storage", "without a commit, s", *counted), rows, texts=2)
 
 
 def shown(found: Spread | None) -> str:

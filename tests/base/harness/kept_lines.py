@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cells import Cells
 from rich.console import Console
-from rich.table import Table
 
 WIDTH = 100
 
 
 def chosen(
-    options: argparse.ArgumentParser, table: Callable[[Sequence[dict[str, Any]]], Table]
+    options: argparse.ArgumentParser, table: Callable[[Sequence[dict[str, Any]]], Cells]
 ) -> argparse.Namespace:
     """Return the options with ``into``, the file for further lines; with --table, print and end."""
     options.add_argument("--into", type=Path, help="file to which lines are added")

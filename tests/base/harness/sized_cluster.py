@@ -16,7 +16,9 @@ from clusters import PAIR, settled, wait_until
 from kinds import ALONE, ClusterOfKind, Kind
 
 from indico_zodbrepl.backends import named
+from indico_zodbrepl.bench import machine
 from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.operations import journal
@@ -25,7 +27,6 @@ LONGEST = 4 * 3600.0  # seconds of a command
 PATIENCE = 3600.0  # seconds until a node has caught up
 LOOK_SECONDS = 10.0
 AROUND = 10.0  # seconds of writing before and after what is timed
-GIB = float(1 << 30)
 PROGRAMS = Path(__file__).resolve().parents[1] / "python27"
 FILES = ("zeo", "zrs")
 STORAGES = {
@@ -187,6 +188,15 @@ class SizedCluster(ClusterOfKind):
             found[program] = int(line.split()[1]) * 1024
         return found
 
+    def memory(self) -> dict[str, int]:
+        """The bytes of memory of each program that runs, with its children."""
+        there = machine.present()
+        return {
+            name: sum(map(proportional, machine.family([state.pid], there)))
+            for name, state in supervisor.program_states(self.cluster, LOOK_SECONDS).items()
+            if state.pid is not None
+        }
+
     def disk(self) -> dict[str, int]:
         """The bytes of each node's folder."""
         return {
@@ -200,6 +210,17 @@ class SizedCluster(ClusterOfKind):
         settled(
             lambda: take_snapshot(self.cluster, LOOK_SECONDS), lambda found: found.state.works, True
         )
+
+
+def proportional(pid: int) -> int:
+    """Return the memory of a process in bytes, its part of what it shares; 0 if it has ended."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next(
+        (int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:")), 0
+    )
 
 
 def drop_caches() -> bool:

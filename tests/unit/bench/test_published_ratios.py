@@ -1,4 +1,4 @@
-"""What the pages about storages quote is in the archived runs."""
+"""What the page about the cost of replication quotes is in the archived runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from indico_zodbrepl.bench import results, summary
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "explanation/what-replication-costs.md"
-CHOICE = DOCS / "explanation/choosing-a-storage.md"
-COLUMNS: dict[str, tuple[str, dict[str, str | int | float]]] = {
-    "commits of 1 object": ("write-throughput", {"objects": 1, "processes": 1}),
-    "of 100 objects": ("write-throughput", {"objects": 100, "processes": 1}),
-    "cold reads": ("read", {"caches": "cold", "processes": 1}),
-}
-"""Of the table of speeds: the cases of the suite ``raw``."""
 CONTROL, STORAGE, METRIC = "zeo", "zrs", "rate"
 
 
@@ -50,26 +43,3 @@ def test_the_summary_has_the_lowest_ratio_of_single_commits() -> None:
     assert f"committed single objects as fast as it could reached {min(single):.2f} (" in " ".join(
         PAGE.read_text().split()
     )
-
-
-def test_the_table_of_speeds_has_what_the_archived_run_measured() -> None:
-    run = results.read(DOCS / "benchmarks/raw")
-    found = {
-        (row.storage, row.test, tuple(sorted(row.parameters.items()))): summary.ratios(
-            run, row, CONTROL, METRIC
-        )
-        for row in summary.rows(run)
-    }
-    expected = [f"| | {' | '.join(COLUMNS)} |", f"|{'---|' * (1 + len(COLUMNS))}"]
-    for name, label in run.settings["storages"].items():
-        cells = [
-            found[name, test, tuple(sorted(parameters.items()))]
-            for test, parameters in COLUMNS.values()
-        ]
-        shown = [
-            f"{each.median:.2f} ({each.low:.2f} to {each.high:.2f})" if each else "1"
-            for each in cells
-        ]
-        expected.append(f"| {label} | {' | '.join(shown)} |")
-    speed = CHOICE.read_text().partition("## Speed")[2].partition("\n## ")[0]
-    assert expected == [line for line in speed.splitlines() if line.startswith("|")]

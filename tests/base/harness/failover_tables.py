@@ -1,0 +1,95 @@
+"""The tables of what faults cost a cluster that replaces its primary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cells import Cells
+
+Lines = Sequence[Mapping[str, Any]]
+FAULTS = (
+    "server killed",
+    "server frozen",
+    "host killed",
+    "host killed with etcd's leader",
+    "host isolated",
+    "host isolated with etcd's leader",
+    "host cut from etcd",
+    "automation frozen",
+    "host frozen",
+    "etcd member killed",
+    "leading etcd member killed",
+)
+LOSSES = ("server killed", "host killed", "host isolated", "host frozen")
+LEASE = 3.0
+
+
+def rounds(lines: Lines, **settings: object) -> Cells:
+    """Return what the rounds with some settings took, in seconds, by their fault."""
+    rows = []
+    for fault in FAULTS:
+        found = [each for each in lines if _has(each, fault=fault, **settings)]
+        if found:
+            rows.append(
+                (
+                    fault,
+                    str(len(found)),
+                    *_seconds([each["first"] for each in found if each["first"] is not None]),
+                    f"{max(each['pause'] for each in found):.2f}",
+                    *_seconds([each["read_gap"] for each in found]),
+                )
+            )
+    first = ("first commit at the successor: median", "95 %", "worst")
+    reads = ("no reads: median", "95 %", "worst")
+    return Cells(("fault", "rounds", *first, "no commits at all, worst", *reads), rows)
+
+
+def by_storage(lines: Lines) -> Cells:
+    """Return what the loss of a primary costs each storage, and what became of commits."""
+    rows = []
+    settings = {(each["backend"], each["synchronous"]) for each in lines}
+    for backend, synchronous in sorted(settings, key=order):
+        for fault in LOSSES:
+            found = [
+                each
+                for each in lines
+                if _has(each, backend=backend, synchronous=synchronous, lease=LEASE, fault=fault)
+            ]
+            if found:
+                median, _most, worst = _seconds([each["first"] for each in found])
+                counted = ("acknowledged", "missing", "unaccounted")
+                rows.append(
+                    (
+                        f"`{backend}`, `synchronous {synchronous}`",
+                        fault,
+                        str(len(found)),
+                        median,
+                        worst,
+                        *(f"{sum(each[key] for each in found):,}" for key in counted),
+                    )
+                )
+    seconds = ("first commit after, s: median", "worst")
+    commits = ("acknowledged commits", "missing", "missing, and in no export")
+    return Cells(("storage", "fault", "rounds", *seconds, *commits), rows, texts=2)
+
+
+def order(setting: tuple[str, int]) -> tuple[bool, str, int]:
+    """Return the place of a backend with a value of ``synchronous`` among the others."""
+    backend, synchronous = setting
+    return backend != "zrs", backend, -synchronous
+
+
+def _has(line: Mapping[str, Any], **settings: object) -> bool:
+    return all(line.get(key, 0.0) == value for key, value in settings.items())
+
+
+def _seconds(values: Sequence[float]) -> tuple[str, str, str]:
+    """Return median, 95 % (nearest rank) and the highest value; dashes without values."""
+    if not values:
+        return "-", "-", "-"
+    ordered = sorted(values)
+    ranks = (math.ceil(part * len(ordered)) - 1 for part in (0.5, 0.95))
+    median, most = (ordered[rank] for rank in ranks)
+    return f"{median:.2f}", f"{most:.2f}", f"{ordered[-1]:.2f}"
