@@ -65,7 +65,7 @@ def test_no_kept_round_of_a_failover_is_left_out(name: str) -> None:
 
 
 def test_only_the_newest_hour_of_a_storage_counts() -> None:
-    counts = ("faults", "transactions", "acknowledged", "refused", "terms")
+    counts = ("faults", "transactions", "acknowledged", "excused", "refused", "terms")
     hour = {
         "backend": "zrs",
         "synchronous": 1,

@@ -9,12 +9,12 @@ from typing import Any
 from cells import Cells
 
 PARTS = {
-    "vote": "vote",
-    "client": "client",
-    "finish": "finish",
-    "free": "lock free",
-    "server_cpu": "CPU server",
-    "client_cpu": "CPU client",
+    "vote": "lock: vote, ms",
+    "client": "lock: client, ms",
+    "finish": "lock: finish, ms",
+    "free": "lock free, ms",
+    "server_cpu": "server CPU, ms",
+    "client_cpu": "client CPU, ms",
 }
 
 

@@ -22,8 +22,11 @@ FAULTS = (
     "etcd member killed",
     "leading etcd member killed",
 )
+ORDER = ("zrs", "relstorage-postgresql", "relstorage-mariadb", "neo")
 LOSSES = ("server killed", "host killed", "host isolated", "host frozen")
 LEASE = 3.0
+ENOUGH = 20
+"""With fewer rounds, 95 % is the worst."""
 
 
 def rounds(lines: Lines, **settings: object) -> Cells:
@@ -41,13 +44,15 @@ def rounds(lines: Lines, **settings: object) -> Cells:
                     *_seconds([each["read_gap"] for each in found]),
                 )
             )
-    first = ("first commit at the successor: median", "95 %", "worst")
-    reads = ("no reads: median", "95 %", "worst")
-    return Cells(("fault", "rounds", *first, "no commits at all, worst", *reads), rows)
+    columns = ("fault", "rounds", *_three("first commit"), "write pause, worst")
+    return Cells((*columns, *_three("read pause")), rows)
 
 
 def by_storage(lines: Lines) -> Cells:
-    """Return what the loss of a primary costs each storage, and what became of commits."""
+    """Return what the loss of a primary costs each storage, and what became of commits.
+
+    A median is that of all rounds; with an even number of them, the lower one of the middle.
+    """
     rows = []
     settings = {(each["backend"], each["synchronous"]) for each in lines}
     for backend, synchronous in sorted(settings, key=order):
@@ -70,26 +75,31 @@ def by_storage(lines: Lines) -> Cells:
                         *(f"{sum(each[key] for each in found):,}" for key in counted),
                     )
                 )
-    seconds = ("first commit after, s: median", "worst")
-    commits = ("acknowledged commits", "missing", "missing, and in no export")
+    seconds = ("time to the first commit, median, s", "worst, s")
+    commits = ("acknowledged", "missing at the new primary", "of these in no recovery export")
     return Cells(("storage", "fault", "rounds", *seconds, *commits), rows, texts=2)
 
 
-def order(setting: tuple[str, int]) -> tuple[bool, str, int]:
+def order(setting: tuple[str, int]) -> tuple[int, int]:
     """Return the place of a backend with a value of ``synchronous`` among the others."""
     backend, synchronous = setting
-    return backend != "zrs", backend, -synchronous
+    return ORDER.index(backend), -synchronous
 
 
 def _has(line: Mapping[str, Any], **settings: object) -> bool:
     return all(line.get(key, 0.0) == value for key, value in settings.items())
 
 
+def _three(name: str) -> tuple[str, str, str]:
+    """Return the names of the columns for ``_seconds``."""
+    return f"{name}, median, s", f"{name}, 95 %", f"{name}, worst"
+
+
 def _seconds(values: Sequence[float]) -> tuple[str, str, str]:
-    """Return median, 95 % (nearest rank) and the highest value; dashes without values."""
+    """Return median, 95 % (nearest rank) and the highest value; dashes without enough values."""
     if not values:
         return "-", "-", "-"
     ordered = sorted(values)
     ranks = (math.ceil(part * len(ordered)) - 1 for part in (0.5, 0.95))
-    median, most = (ordered[rank] for rank in ranks)
-    return f"{median:.2f}", f"{most:.2f}", f"{ordered[-1]:.2f}"
+    median, most = (f"{ordered[rank]:.2f}" for rank in ranks)
+    return median, most if len(ordered) >= ENOUGH else "-", f"{ordered[-1]:.2f}"

@@ -14,12 +14,13 @@ from indico_zodbrepl.bench import results, summary
 CONTROL, METRIC = "zeo", "rate"
 CASES: Mapping[str, tuple[str, Mapping[str, str | int | float]]] = {
     "commits of 1 object": ("write-throughput", {"objects": 1, "processes": 1}),
-    "of 100 objects": ("write-throughput", {"objects": 100, "processes": 1}),
+    "commits of 100 objects": ("write-throughput", {"objects": 100, "processes": 1}),
     "cold reads": ("read", {"caches": "cold", "processes": 1}),
     "hot reads": ("read", {"caches": "hot", "processes": 1}),
 }
 HOUR = 60.0  # minutes
 RECOVERY = 60.0  # seconds that a cluster has after the last fault
+WAIT = 120.0  # seconds after which the test stops waiting
 
 
 def speed(folder: Path) -> str:
@@ -48,8 +49,9 @@ def speed(folder: Path) -> str:
         )
     made = (
         f"Medians of {run.settings['rounds']} rounds of {run.settings['seconds']:g} s on "
-        f"{run.environment['cores']} cores, with the range of the rounds. The load was "
-        f"{run.environment['load_before'][0]:.1f} before."
+        f"{run.environment['cores']} cores, with the range of the rounds, and objects of "
+        f"{run.settings['options']['object-bytes']} bytes. The machine's load before the run was "
+        f"{run.environment['load_before'][0]:.1f}."
     )
     return f"{made}\n\n{Cells(('', *CASES), rows).markdown()}"
 
@@ -62,7 +64,9 @@ def hours_of_faults(lines: Sequence[Mapping[str, Any]]) -> Cells:
             f"`{backend}`, `synchronous {synchronous}`" if backend != "neo" else "`neo`",
             found["seed"].replace(",", ", "),
             f"{found['load']:.0f}",
-            *(f"{found[key]:,}" for key in ("faults", "transactions", "acknowledged", "refused")),
+            *(f"{found[key]:,}" for key in ("faults", "transactions", "acknowledged")),
+            f"{found['excused']:,}",
+            f"{found['refused']:,}",
             f"{found['unknown_kept']}, {found['unknown_gone']}",
             str(found["terms"] or "-"),
             _bold(str(found["anomalies"]), found["anomalies"] > 0),
@@ -70,9 +74,9 @@ def hours_of_faults(lines: Sequence[Mapping[str, Any]]) -> Cells:
         )
         for (backend, synchronous), found in sorted(newest.items(), key=lambda each: order(each[0]))
     ]
-    counted = ("faults", "transactions", "acknowledged", "refused", "unknown: found, not found")
-    ends = ("leader terms", "anomalies", "healthy after")
-    return Cells(("storage", "seeds", "load", *counted, *ends), rows, texts=2)
+    counted = ("faults", "transactions", "acknowledged", "acknowledged, only in an export")
+    others = ("refused", "unknown: found, not found", "leader terms", "anomalies", "healthy after")
+    return Cells(("storage", "seeds", "load at the end", *counted, *others), rows, texts=2)
 
 
 def _is_hour(line: Mapping[str, Any]) -> bool:
@@ -86,5 +90,5 @@ def _bold(text: str, is_bad: bool) -> str:
 def _recovered(seconds: float | None) -> str:
     """Return how long a cluster was not healthy after the last fault."""
     if seconds is None:
-        return "**never**"
+        return f"**> {WAIT:.0f} s**"
     return _bold(f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s", seconds > RECOVERY)
