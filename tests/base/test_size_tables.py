@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kept_lines import read
+from page_tables import KEPT
 from size_tables import GIB, MIB, room, table
 
 LINE: dict[str, Any] = {
@@ -32,3 +34,12 @@ def test_room_is_told_for_each_node_and_program() -> None:
 def test_a_storage_without_a_second_node_or_a_server_has_dashes() -> None:
     alone = {**LINE, "disk": {"a": GIB}, "memory": {"indico-one": MIB}}
     assert [("postgresql", "2.00", "1.00", "-", "-", "-", "1")] == room([alone]).rows
+
+
+def test_the_kept_sizes_can_be_printed() -> None:
+    lines = read(KEPT / "sizes/zrs.jsonl")
+    assert ("seconds", "zrs, 0.05 GiB", "zrs, 0.25 GiB") == table(lines).columns
+    assert [
+        ("zrs", "0.05", "0.05", "0.11", "-", "-", "-"),
+        ("zrs", "0.25", "0.26", "0.52", "-", "-", "-"),
+    ] == room(lines).rows

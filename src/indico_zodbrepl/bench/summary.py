@@ -7,13 +7,14 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from indico_zodbrepl.bench.results import Measurement, Run
 
 CONFIDENCE = 0.95
 Key = tuple[str, str, tuple[tuple[str, str | int | float], ...]]
+Value = TypeVar("Value", int, float)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +208,7 @@ def latency_metrics(counted: Iterable[Sequence[tuple[int, int]]]) -> Mapping[str
     return {name: value / TICKS_PER_MS for name, value in metrics.items()}
 
 
-def nearest_rank(counts: Mapping[int, int], part: float) -> int:
+def nearest_rank(counts: Mapping[Value, int], part: float) -> Value:
     """Return the smallest value that at least this fraction of the values does not exceed."""
     rank = math.ceil(part * sum(counts.values()))
     passed = 0

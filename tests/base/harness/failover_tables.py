@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cells import Cells
+
+from indico_zodbrepl.bench.summary import nearest_rank
 
 Lines = Sequence[Mapping[str, Any]]
 FAULTS = (
@@ -99,7 +101,6 @@ def _seconds(values: Sequence[float]) -> tuple[str, str, str]:
     """Return median, 95 % (nearest rank) and the highest value; dashes without enough values."""
     if not values:
         return "-", "-", "-"
-    ordered = sorted(values)
-    ranks = (math.ceil(part * len(ordered)) - 1 for part in (0.5, 0.95))
-    median, most = (f"{ordered[rank]:.2f}" for rank in ranks)
-    return median, most if len(ordered) >= ENOUGH else "-", f"{ordered[-1]:.2f}"
+    counts = Counter(values)
+    median, most = (f"{nearest_rank(counts, part):.2f}" for part in (0.5, 0.95))
+    return median, most if len(values) >= ENOUGH else "-", f"{max(values):.2f}"

@@ -16,14 +16,14 @@ WIDTH = 100
 
 
 def chosen(
-    options: argparse.ArgumentParser, table: Callable[[Sequence[dict[str, Any]]], Cells]
+    options: argparse.ArgumentParser, *tables: Callable[[Sequence[dict[str, Any]]], Cells]
 ) -> argparse.Namespace:
     """Return the options with ``into``, the file for further lines; with --table, print and end."""
     options.add_argument("--into", type=Path, help="file to which lines are added")
     options.add_argument("--table", type=Path, help="print what a file has; measure nothing")
     given = options.parse_args()
     if given.table:
-        Console(width=WIDTH).print(table(read(given.table)))
+        Console(width=WIDTH).print(*(each(read(given.table)) for each in tables))
         sys.exit()
     if given.into is None:
         options.error("--into or --table is needed")

@@ -5,6 +5,7 @@ A table stands between two comments, the first of which has its name.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,45 +15,43 @@ import commit_tables
 import failover_tables
 import kept_lines
 import storage_tables
+from cells import Cells
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = DOCS / "explanation"
 KEPT = DOCS / "benchmarks"
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n\n).*?\n(<!-- end of the table -->\n)", re.DOTALL)
-TABLES: Mapping[str, Callable[[], str]] = {
-    "commit-times": lambda: commit_tables.table(
-        kept_lines.read(KEPT / "commit-times/zeo.jsonl")
-    ).markdown(),
-    "hours-of-faults": lambda: storage_tables.hours_of_faults(
-        kept_lines.read(KEPT / "random-faults/runs.jsonl")
-    ).markdown(),
-    "lost-servers": lambda: failover_tables.by_storage(
-        [*_failovers("rounds"), *_failovers("database-servers")]
-    ).markdown(),
-    "rounds-of-3-s": lambda: failover_tables.rounds(
-        _failovers("rounds"), lease=3.0, synchronous=1
-    ).markdown(),
-    "rounds-of-2-s": lambda: failover_tables.rounds(
-        _failovers("rounds"), lease=2.0, synchronous=1
-    ).markdown(),
-    "rounds-with-a-delay-of-2-ms": lambda: failover_tables.rounds(
-        _failovers("network-delay"), round_trip_ms=2.0
-    ).markdown(),
-    "rounds-with-a-delay-of-10-ms": lambda: failover_tables.rounds(
-        _failovers("network-delay"), round_trip_ms=10.0
-    ).markdown(),
-    "rounds-of-postgresql": lambda: failover_tables.rounds(
-        _failovers("database-servers"), backend="relstorage-postgresql"
-    ).markdown(),
-    "rounds-of-mariadb": lambda: failover_tables.rounds(
-        _failovers("database-servers"), backend="relstorage-mariadb"
-    ).markdown(),
-    "speed": lambda: storage_tables.speed(KEPT / "raw"),
-}
 
 
+@functools.cache
 def _failovers(name: str) -> list[dict[str, Any]]:
     return kept_lines.read(KEPT / f"automatic-failover/{name}.jsonl")
+
+
+TABLES: Mapping[str, Callable[[], Cells]] = {
+    "commit-times": lambda: commit_tables.table(kept_lines.read(KEPT / "commit-times/zeo.jsonl")),
+    "hours-of-faults": lambda: storage_tables.hours_of_faults(
+        kept_lines.read(KEPT / "random-faults/runs.jsonl")
+    ),
+    "lost-servers": lambda: failover_tables.by_storage(
+        [*_failovers("rounds"), *_failovers("database-servers")]
+    ),
+    "rounds-of-3-s": lambda: failover_tables.rounds(_failovers("rounds"), lease=3.0, synchronous=1),
+    "rounds-of-2-s": lambda: failover_tables.rounds(_failovers("rounds"), lease=2.0, synchronous=1),
+    "rounds-with-a-delay-of-2-ms": lambda: failover_tables.rounds(
+        _failovers("network-delay"), round_trip_ms=2.0
+    ),
+    "rounds-with-a-delay-of-10-ms": lambda: failover_tables.rounds(
+        _failovers("network-delay"), round_trip_ms=10.0
+    ),
+    "rounds-of-postgresql": lambda: failover_tables.rounds(
+        _failovers("database-servers"), backend="relstorage-postgresql"
+    ),
+    "rounds-of-mariadb": lambda: failover_tables.rounds(
+        _failovers("database-servers"), backend="relstorage-mariadb"
+    ),
+    "speed": lambda: storage_tables.speed(KEPT / "raw"),
+}
 
 
 def write(folder: Path) -> None:
@@ -66,4 +65,4 @@ def write(folder: Path) -> None:
 
 def written(page: str) -> str:
     """Return a page with its tables as they have to be."""
-    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page)
+    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]().markdown()}\n{found[3]}", page)

@@ -49,8 +49,10 @@ def room(lines: Lines) -> Cells:
             _storage(each),
             f"{each['bytes'] / GIB:.2f}",
             *(_of(each["disk"], node, GIB, 2) for node in (PRIMARY, FOLLOWER)),
-            *(_of(each["memory"], f"node-{node}", MIB, 0) for node in (PRIMARY, FOLLOWER)),
-            _of(each["memory"], INDICO, MIB, 0),
+            *(
+                _of(each.get("memory", {}), program, MIB, 0)
+                for program in (f"node-{PRIMARY}", f"node-{FOLLOWER}", INDICO)
+            ),
         )
         for each in lines
     ]

@@ -23,8 +23,8 @@ RECOVERY = 60.0  # seconds that a cluster has after the last fault
 WAIT = 120.0  # seconds after which the test stops waiting
 
 
-def speed(folder: Path) -> str:
-    """Return how a run of `raw` was made, and the rate of each case relative to the control."""
+def speed(folder: Path) -> Cells:
+    """Return the rate of each case of a run of `raw` relative to the control."""
     run = results.read(folder)
     found = {
         (row.storage, row.test, tuple(sorted(row.parameters.items()))): summary.ratios(
@@ -53,7 +53,7 @@ def speed(folder: Path) -> str:
         f"{run.settings['options']['object-bytes']} bytes. The machine's load before the run was "
         f"{run.environment['load_before'][0]:.1f}."
     )
-    return f"{made}\n\n{Cells(('', *CASES), rows).markdown()}"
+    return Cells(("", *CASES), rows, note=made)
 
 
 def hours_of_faults(lines: Sequence[Mapping[str, Any]]) -> Cells:
