@@ -8,7 +8,8 @@ Commands are lines of standard input, each answered by a line:
     slow SECONDS      each synchronisation that writes something takes so much longer
     failing on|off    each synchronisation fails
     lose              undo what was not synchronised, as a loss of power does; the answer counts it;
-                      no program may use the file system meanwhile
+                      no program may use the file system meanwhile, or half a second later: that
+                      long the kernel remembers names and attributes
 
 It ends when standard input is closed.  One thread serves all programs: a synchronisation that takes
 long delays them all, and the speed is no measure.  It has real-time priority where that is
@@ -173,9 +174,6 @@ class Disk(mfusepy.Operations):
             os.close(descriptor)
         return 0
 
-    def flush(self, path: str, fh: int) -> int:
-        return 0
-
     def release(self, path: str, fh: int) -> int:
         os.close(fh)
         return 0
@@ -243,7 +241,7 @@ def main() -> None:
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        attr_timeout=0,  # another name of a file, or a loss of power, changes attributes
+        attr_timeout=0.5,  # without it, each lookup asks this program: half of its time
         entry_timeout=0.5,
     )
 
