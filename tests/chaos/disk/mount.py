@@ -8,8 +8,7 @@ Commands are lines of standard input, each answered by a line:
     slow SECONDS      each synchronisation that writes something takes so much longer
     failing on|off    each synchronisation fails
     lose              undo what was not synchronised, as a loss of power does; the answer counts it;
-                      no program may use the file system meanwhile, or half a second later: that
-                      long the kernel remembers names and attributes
+                      no program may use the file system meanwhile
 
 It ends when standard input is closed.  One thread serves all programs: a synchronisation that takes
 long delays them all, and the speed is no measure.  It has real-time priority where that is
@@ -35,6 +34,11 @@ from unsynced import Unsynced
 
 NOT_PASSED = os.O_APPEND | os.O_DIRECT
 """The offset of each write is known here, and buffers are not aligned."""
+
+REMEMBERED = 0.5
+"""Seconds for which the kernel remembers names and attributes.  With 0 it asks for them again and
+again, which took half of this program's time.  So long, the other names of a file that is linked
+hard can show the size before a change; no program here changes such files."""
 
 
 class Disk(mfusepy.Operations):
@@ -204,7 +208,9 @@ def obey(disk: Disk, line: str) -> str:
         case ["slow", seconds]:
             disk.slow = float(seconds)
         case ["lose"]:
-            return str(disk.lose())
+            lost = disk.lose()
+            time.sleep(REMEMBERED)
+            return str(lost)
         case _:
             return f"unknown: {line.strip()}"
     return "ok"
@@ -241,8 +247,8 @@ def main() -> None:
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        attr_timeout=0.5,  # without it, each lookup asks this program: half of its time
-        entry_timeout=0.5,
+        attr_timeout=REMEMBERED,
+        entry_timeout=REMEMBERED,
     )
 
 
