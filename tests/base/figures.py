@@ -42,6 +42,7 @@ BY_NAME = {kind.backend: kind for kind in KINDS}
 MEASURED = {
     "zeo": BY_NAME["zeo"],
     "zrs": BY_NAME["zrs"],
+    "zrs-sync": Kind("zrs", PAIR, ("synchronous 1",)),
     "neo": BY_NAME["neo"],
     "relstorage-sqlite": BY_NAME["relstorage-sqlite"],
     "relstorage-postgresql": Kind("relstorage-postgresql", PAIR),
@@ -49,7 +50,7 @@ MEASURED = {
     "relstorage-mariadb": Kind("relstorage-mariadb", PAIR),
     "relstorage-mariadb-sync": Kind("relstorage-mariadb", PAIR, ("synchronous 1",)),
 }
-WIDTH = 100
+WIDTH = 140
 
 Measure = Callable[[MeasuredCluster], Disturbance]
 
@@ -57,7 +58,7 @@ Measure = Callable[[MeasuredCluster], Disturbance]
 def main() -> None:
     options = read_options()
     if options.table:
-        show(load(options.table), list(MEASURED), Console(width=WIDTH))
+        show(load(options.table), Console(width=WIDTH))
         return
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
     figures = Figures()
@@ -83,7 +84,7 @@ def main() -> None:
 
 def tell(figures: Figures, folder: Path, machine: Mapping[str, Any]) -> None:
     """Print the figures, and keep them in a folder."""
-    show(figures, list(MEASURED), Console(width=WIDTH))
+    show(figures, Console(width=WIDTH))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / time.strftime("storages-%Y%m%dT%H%M%SZ.json", time.gmtime())
     save(path, figures, machine)

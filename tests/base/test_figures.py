@@ -22,9 +22,9 @@ def measured() -> Figures:
 
 def printed(figures: Figures) -> list[list[str]]:
     """The words of each line."""
-    console = Console(width=100)
+    console = Console(width=140)
     with console.capture() as capture:
-        show(figures, ["zeo", "zrs", "neo"], console)
+        show(figures, console)
     return [line.split() for line in capture.get().splitlines()]
 
 
@@ -38,7 +38,7 @@ def test_the_time_left_follows_from_the_pace_so_far() -> None:
 
 
 def test_losses_of_all_rounds_are_added_up() -> None:
-    line = ["failover", "zrs", "2.00", "(1.50-2.50)", "2", "70", "2", "1", "1"]
+    line = ["failover", "`zrs`", "2.00", "(1.50", "to", "2.50)", "2", "70", "2", "1", "1"]
     assert line in printed(measured())
 
 

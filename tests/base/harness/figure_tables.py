@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +34,35 @@ class Figures:
         self.disturbances[what, storage].append(found)
 
 
-def show(figures: Figures, names: Iterable[str], console: Console) -> None:
-    """Print the table, the storages in the order of their names."""
-    console.print(costs(figures, names))
+def show(figures: Figures, console: Console) -> None:
+    """Print the table."""
+    console.print(costs(figures))
     for name, why in figures.left_out.items():
         console.print(f"{name} was left out: {why.splitlines()[0]}", markup=False)
 
 
-def costs(figures: Figures, names: Iterable[str]) -> Cells:
-    """What happened to each storage, the seconds without a commit, and what became of commits."""
-    order = list(names)
+def dead_servers(path: Path) -> Cells:
+    """Return the table of a kept file with what is known of the machine."""
+    kept = json.loads(path.read_text())
+    before, after = kept["load"]
+    note = f"On {kept['processors']} processors; load {before:.1f} before, {after:.1f} after."
+    return dataclasses.replace(costs(load(path)), note=note)
+
+
+def costs(figures: Figures) -> Cells:
+    """What happened to each storage, the seconds without a commit, and what became of commits.
+
+    The storages are in the order in which they were measured first.
+    """
+    order = list(dict.fromkeys(name for _, name in figures.disturbances))
     rows = [
         (
             what,
-            name.removeprefix("relstorage-"),
+            _storage(name),
             shown(spread(each.gap for each in found)),
             str(len(found)),
             *(
-                str(sum(getattr(each, key) for each in found))
+                f"{sum(getattr(each, key) for each in found):,}"
                 for key in ("told", "missing", "exported", "diverged")
             ),
         )
@@ -59,17 +70,23 @@ def costs(figures: Figures, names: Iterable[str]) -> Cells:
             figures.disturbances.items(), key=lambda each: (each[0][0], order.index(each[0][1]))
         )
     ]
-    counted = ("rounds", "acknowledged", "missing", "exported", "diverged")
-    return Cells(("what happened", "storage", "without a commit, s", *counted), rows, texts=2)
+    commits = ("acknowledged", "missing", "of these exported", "old primary diverged")
+    return Cells(("what happened", "storage", "without a commit, s", "rounds", *commits), rows, 2)
+
+
+def _storage(name: str) -> str:
+    """Return what a page calls a storage that is measured."""
+    backend = name.removesuffix("-sync")
+    return f"`{backend}`" if backend == name else f"`{backend}`, `synchronous 1`"
 
 
 def shown(found: Spread | None) -> str:
-    """Format as "2.00 (1.50-2.50)"."""
+    """Format as "2.00 (1.50 to 2.50)"."""
     if found is None:
         return "-"
     values = (found.median, found.least, found.most)
     middle, low, high = (f"{each:.2f}" if each < 10 else f"{each:.1f}" for each in values)
-    return f"{middle} ({low}-{high})"
+    return f"{middle} ({low} to {high})"
 
 
 def save(path: Path, figures: Figures, machine: Mapping[str, Any]) -> None:
