@@ -9,7 +9,7 @@ import kept_lines
 import page_tables
 import pytest
 from cells import Cells
-from failover_tables import FAULTS, rounds
+from failover_tables import FAULTS, promises, rounds
 from page_tables import BLOCK, KEPT, PAGES, TABLES, written
 from rich.console import Console
 from storage_tables import hours_of_faults
@@ -62,6 +62,21 @@ def test_no_kept_round_of_a_failover_is_left_out(name: str) -> None:
     assert {each["fault"] for each in lines} <= set(FAULTS)
     counted = [int(row[1]) for row in rounds(lines).rows]
     assert sum(counted) == len(lines)
+
+
+def test_what_became_of_the_commits_is_added_up_by_fault() -> None:
+    line = {"acknowledged": 1000, "missing": 2, "unaccounted": 1, "by_no_leader": 0}
+    table = promises(
+        [
+            {**line, "fault": "host killed", "takeovers": 1, "load": 3.0},
+            {**line, "fault": "server killed", "takeovers": 1, "load": 4.0},
+            {**line, "fault": "host killed", "takeovers": 2, "load": 9.4},
+        ]
+    )
+    assert table.rows == [
+        ("server killed", "1 with 1", "1,000", "2", "1", "0", "4 to 4"),
+        ("host killed", "1 with 1, 1 with 2", "2,000", "4", "2", "0", "3 to 9"),
+    ]
 
 
 def test_only_the_newest_hour_of_a_storage_counts() -> None:

@@ -21,24 +21,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "harness"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "base/harness"))
 
+import failover_tables
+import kept_lines
 from automatic import HOSTS, Automatic
 from host_faults import FAULTS
 from host_rounds import SPANS, strike
 from kept_logs import copy_logs
+from rich.console import Console
 from traffic import Traffic, now
-from verdicts import figures, judge
+from verdicts import judge
 
 from indico_zodbrepl.demo.lab import Lab
 
 EXACT_PAUSE_SECONDS = 0.02
 """Between two attempts of a client: how exactly the first commit after a fault is known."""
+WIDTH = 160
 SLOW_SECONDS = 0.5
 """More than the lease until the first commit, or between two: the logs of such a round are kept."""
 
@@ -62,7 +66,7 @@ def main() -> None:
     table.add_argument("files", nargs="+", type=Path)
     given = options.parse_args()
     if given.command == "table":
-        print_table([path for path in given.files if path.exists()])
+        print_table(given.files)
         return
     with (
         tempfile.TemporaryDirectory(prefix="automatic-figures-") as folder,
@@ -96,14 +100,13 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
             "round_trip_ms": given.round_trip,
             "synchronous": given.synchronous,
         }
-        line = json.dumps({**settings, "load": os.getloadavg()[0], **result})
-        with given.into.open("a") as file:
-            file.write(line + "\n")
-        print(f"{number}/{len(todo)} {line}", file=sys.stderr, flush=True)
+        line = {**settings, "load": os.getloadavg()[0], **result}
+        kept_lines.add(given.into, line)
+        print(f"{number}/{len(todo)} {json.dumps(line)}", file=sys.stderr, flush=True)
         if max(result["first"] or 0.0, result["pause"]) > given.lease + SLOW_SECONDS:
             target = Path(tempfile.mkdtemp(prefix="zodbrepl-slow-round-"))
             copy_logs(cluster.lab.folder, target)
-            (target / "round.json").write_text(line + "\n")
+            kept_lines.add(target / "round.json", line)
             print(f"a slow round: its logs are in {target}", file=sys.stderr, flush=True)
 
 
@@ -147,50 +150,16 @@ def busy(count: int) -> Iterator[None]:
 
 
 def print_table(paths: list[Path]) -> None:
-    """Print the table of all rounds in some files."""
-    found: dict[tuple[str, str, float, int, float], list[dict[str, Any]]] = defaultdict(list)
-    for path in paths:
-        for line in map(json.loads, path.read_text().splitlines()):
-            settings = (line[each] for each in ("backend", "fault", "lease", "synchronous"))
-            found[*settings, line.get("round_trip_ms", 0.0)].append(line)
-    print(
-        "| backend | fault | lease | synchronous | round trip | rounds "
-        "| first commit: median | 95 % | max "
-        "| pause of commits: median | 95 % | max | read gap, max | take-overs | acknowledged "
-        "| missing | not exported | by no leader | load |"
-    )
-    print("|---" * 19 + "|")
-    order = list(FAULTS)
-    for key, lines in sorted(
-        found.items(), key=lambda each: (each[0][0], each[0][2:], order.index(each[0][1]))
-    ):
-        print(row(key, lines))
-
-
-def row(key: tuple[str, str, float, int, float], lines: list[dict[str, Any]]) -> str:
-    """Return the line of a fault; without a failover there is no first commit of a successor."""
-    backend, fault, lease, synchronous, round_trip = key
-    firsts = [line["first"] for line in lines if line["first"] is not None]
-    takeovers = Counter(line["takeovers"] for line in lines)
-    loads = [line["load"] for line in lines]
-    cells = [
-        backend,
-        fault,
-        f"{lease:g}",
-        str(synchronous),
-        f"{round_trip:g} ms",
-        str(len(lines)),
-        figures(firsts),
-        figures([line["pause"] for line in lines]),
-        f"{max(line['read_gap'] for line in lines):.2f}",
-        ", ".join(f"{count} x {number}" for number, count in sorted(takeovers.items())),
-        *(
-            str(sum(line[each] for line in lines))
-            for each in ("acknowledged", "missing", "unaccounted", "by_no_leader")
-        ),
-        f"{min(loads):.0f} to {max(loads):.0f}",
-    ]
-    return f"| {' | '.join(cells)} |"
+    """Print the tables of all rounds in some files."""
+    found = defaultdict(list)
+    for line in (line for path in paths for line in kept_lines.read(path)):
+        settings = (line[each] for each in ("backend", "synchronous", "lease"))
+        found[*settings, line.get("round_trip_ms", 0.0)].append(line)
+    console = Console(width=WIDTH)
+    for (backend, synchronous, lease, round_trip), lines in sorted(found.items()):
+        title = f"{backend}, synchronous {synchronous}, lease {lease:g} s, "
+        console.print(f"{title}{round_trip:g} ms added to a round trip", highlight=False)
+        console.print(failover_tables.rounds(lines), failover_tables.promises(lines))
 
 
 if __name__ == "__main__":

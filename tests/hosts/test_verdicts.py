@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traffic import Commit, Outcome, Read
-from verdicts import Verdict, figures, judge, longest, percentile
+from verdicts import Verdict, judge, longest
 
 OLD, NEW = "127.0.0.1:8201", "127.0.0.1:8203"
 
@@ -50,10 +50,3 @@ def test_without_a_successor_there_is_no_first_commit() -> None:
 
 def test_a_gap_before_the_fault_does_not_count() -> None:
     assert 1.0 == longest([1.0, 9.0, 10.0, 10.5], 9.5, 11.0)
-
-
-def test_the_figures_are_measured_values() -> None:
-    values = [float(number) for number in range(1, 101)]
-    assert (50.0, 95.0) == (percentile(values, 0.5), percentile(values, 0.95))
-    assert "3.00 | 3.00 | 3.00" == figures([3.0])
-    assert "- | - | -" == figures([])

@@ -50,6 +50,27 @@ def rounds(lines: Lines, **settings: object) -> Cells:
     return Cells((*columns, *_three("read pause")), rows)
 
 
+def promises(lines: Lines) -> Cells:
+    """Return what became of the commits of some rounds, by their fault, and the machine's load."""
+    rows = []
+    for fault in FAULTS:
+        found = [each for each in lines if each["fault"] == fault]
+        if found:
+            times = Counter(each["takeovers"] for each in found)
+            loads = [each["load"] for each in found]
+            counted = ("acknowledged", "missing", "unaccounted", "by_no_leader")
+            rows.append(
+                (
+                    fault,
+                    ", ".join(f"{many} with {each}" for each, many in sorted(times.items())),
+                    *(f"{sum(each[key] for each in found):,}" for key in counted),
+                    f"{min(loads):.0f} to {max(loads):.0f}",
+                )
+            )
+    commits = ("acknowledged", "missing", "of these not exported", "by a former primary")
+    return Cells(("fault", "rounds, by failovers", *commits, "load"), rows, texts=2)
+
+
 def by_storage(lines: Lines) -> Cells:
     """Return what the loss of a primary costs each storage, and what became of commits.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -109,16 +109,3 @@ def longest(moments: Iterable[float], since: float, until: float) -> float:
     """
     ordered = [*sorted(moments), until]
     return max((later - one for one, later in pairwise(ordered) if later > since), default=0.0)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of them does not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * round(share * 100) // 100) - 1)]
-
-
-def figures(values: Sequence[float], text: Callable[[float], str] = "{:.2f}".format) -> str:
-    """Return median, 95 % and the highest value as cells of a table."""
-    if not values:
-        return "- | - | -"
-    return " | ".join(map(text, (percentile(values, 0.5), percentile(values, 0.95), max(values))))
