@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.disks import mib
 from indico_zodbrepl.host.history import STARTS_IN_NO_ROLE
 from indico_zodbrepl.monitor.node_status import NodeStatus
@@ -76,11 +77,15 @@ def make_room(node: NodeStatus, candidate: NodeStatus | None, commands: Commands
     """
     folder = commands.path(commands.cluster.node(node.name).data_directory)
     called_node = called(commands.cluster, node.actual_role or node.assigned_role, node.name)
-    then = (
-        "Writes then work again at once:"
-        if node.writable_primary
-        else "It then gets what it lacks, once it runs:"
-    )
+    if node.writable_primary:
+        then = "Writes then work again at once:"
+    elif node.actual_role or node.assigned_role is not Role.PRIMARY:
+        then = "It then gets what it lacks, once it runs:"
+    else:
+        then = (
+            "Its server ends or waits without room, and notices new room within a minute. Wait "
+            "that long before you do anything else:"
+        )
     room = ProcedureStep(
         f"Remove what does not belong there from the disk of {folder}, or enlarge it"
         f"{_at_least(node)}. Never remove a file of the data directory. {then}",

@@ -189,6 +189,7 @@ class _Recommender:
     def _room(self) -> Iterator[Recommendation]:
         """Make room on the disk of the primary, or transfer its role."""
         snapshot = self._snapshot
+        yield from map(self._make_room, filter(self._is_full_and_away, snapshot.nodes))
         primary = snapshot.node(snapshot.primary) if snapshot.primary else None
         if primary is None or not primary.is_full:
             return
@@ -249,6 +250,11 @@ class _Recommender:
         if not alone and not back and not over and not (self._is_stopped and self._can_start_all):
             yield Recommendation("", primary.name, by_hand.last_resort(snapshot, primary, commands))
 
+    def _is_full_and_away(self, node: NodeStatus) -> bool:
+        """Return True for a primary whose server a full disk may have ended or blocked."""
+        is_primary = node is assigned_primary(self._snapshot)
+        return is_primary and node.is_full and not node.reachable
+
     def _automatic_successors(self, primary: NodeStatus) -> list[NodeStatus]:
         """Return the nodes of which one will take over without an operator; empty if none can."""
         found = self._snapshot.automation
@@ -300,7 +306,8 @@ class _Recommender:
         for node in self._snapshot.nodes:
             if node.name in self._snapshot.rivals or node.writable_primary:
                 continue
-            if node.is_full and backend_of(self._cluster).has_epochs:
+            told = self._is_full_and_away(node)
+            if node.is_full and not told and backend_of(self._cluster).has_epochs:
                 yield self._make_room(node)
             yield from self._node(node)
 

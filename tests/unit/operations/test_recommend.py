@@ -20,6 +20,7 @@ from situations import PRIMARY_KILLED, SECONDARY_KILLED, UNKNOWN, cluster, progr
 
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.cluster.settings import MariaDBSettings
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
@@ -146,6 +147,13 @@ def test_a_failover_is_next_once_supervisor_has_given_the_primary_up(word: str) 
 def test_a_failover_is_next_when_the_host_of_the_primary_is_away() -> None:
     changes = {**PRIMARY_KILLED, "programs": {}, "supervisor_problem": "no answer in time"}
     assert [("failover", "b")] == urgent(of(cluster(), snapshot(**changes)))
+
+
+def test_room_comes_first_when_a_full_disk_has_ended_the_primary() -> None:
+    found = snapshot(**PRIMARY_KILLED, disks={"a": Disk(0, 700 << 20, 1)})
+    titles = [each.title for each in procedures(cluster(), found, situations.HOME)]
+    assert ["Make room for primary a", "Bring primary a back"] == titles[:2]
+    assert 1 == len([each for each in titles if each.startswith("Make room")])
 
 
 AUTOMATION = Automation(3.0, leader="a", candidates=(Candidate("b", "", ""),))
