@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -17,6 +19,7 @@ from indico_zodbrepl.host.certificates import Role
 
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 
+DELAYS = (0.0, 0.4, 0.8, 1.2, 1.6)  # seconds
 SECTION = "<etcd>\nclient-port 8141\npeer-port 8142\n</etcd>"
 # Runs on a host: swaps a key once and prints the value, by the client of the cluster file.
 SWAP = """\
@@ -169,6 +172,22 @@ def test_a_member_without_data_and_without_its_mark_founds_nothing(three: Member
     three.zodbrepl("h2", "etcd", "replace", "--reason", "the host was replaced")
     three.zodbrepl("h2", "up", "--this-host")
     three.swap("h2")
+
+
+def test_a_member_is_replaced_while_up_starts_its_host(three: Members) -> None:
+    number = three.swap("h1")
+    for delay in DELAYS:
+        three.zodbrepl("h2", "down", "--this-host")
+        shutil.rmtree(three.lab["h2"].folder / "var/etcd")
+        with ThreadPoolExecutor() as pool:
+            up = pool.submit(three.zodbrepl, "h2", "up", "--this-host", code=None)
+            time.sleep(delay)
+            three.zodbrepl("h2", "etcd", "replace", "--reason", "its disk was replaced")
+            up.result()
+        three.zodbrepl("h2", "up", "--this-host")
+        assert three.members("h1") == ["h1", "h2", "h3"]
+    three.lab["h3"].kill()
+    assert three.swap("h2") == number + 1
 
 
 def test_up_applies_a_changed_configuration_also_after_the_agent_had_a_look(

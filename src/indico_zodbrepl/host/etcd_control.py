@@ -144,13 +144,26 @@ def start(
     """
     if not stage:
         return programs.Started([], {})
-    refusal = _amnesia(cluster) if NAME in missing else None
-    if refusal is not None:
-        return programs.Started([], {NAME: refusal})
-    if NAME in missing:
+    if NAME not in missing:
+        if restart_if_outdated(cluster, deadline, progress):
+            progress(f"{NAME} has been restarted with its new files")
+        return _started(cluster, stage, (), deadline, progress)
+    with left_alone(cluster, deadline, progress):
+        refusal = _amnesia(cluster)
+        if refusal is not None:
+            return programs.Started([], {NAME: refusal})
         etcd_trust.write(cluster)
-    elif restart_if_outdated(cluster, deadline, progress):
-        progress(f"{NAME} has been restarted with its new files")
+        _write(Layout(cluster).etcd_conf, config(cluster))  # it may be replaced since ``up`` did
+        return _started(cluster, stage, missing, deadline, progress)
+
+
+def _started(
+    cluster: Cluster,
+    stage: programs.Stage,
+    missing: Collection[str],
+    deadline: float,
+    progress: Tell,
+) -> programs.Started:
     done = programs.start(cluster, stage, missing, deadline, progress)
     if NAME not in done.failures:
         _record(cluster)
@@ -244,7 +257,7 @@ def restart_if_outdated(cluster: Cluster, deadline: float, progress: Tell = igno
 
 @contextlib.contextmanager
 def left_alone(cluster: Cluster, deadline: float, progress: Tell = ignore) -> Iterator[None]:
-    """Keep ``up`` and the agent of this host from restarting its member meanwhile.
+    """Keep others on this host from starting or replacing its member meanwhile.
 
     Raises OperatorError: exit 7, one of them still does so at the deadline.
     """
@@ -252,7 +265,7 @@ def left_alone(cluster: Cluster, deadline: float, progress: Tell = ignore) -> It
         yield
         return
     seconds = max(0.0, deadline - time.monotonic())
-    with exclusive(Layout(cluster).etcd_lock, seconds, progress, f"start of {NAME}"):
+    with exclusive(Layout(cluster).etcd_lock, seconds, progress, f"start or replacement of {NAME}"):
         yield
 
 

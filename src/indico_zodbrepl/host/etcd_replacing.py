@@ -48,10 +48,17 @@ def replace(cluster: Cluster, installation: Installation, progress: Tell = ignor
     It may be repeated after an interruption.
 
     Raises OperatorError: exit 4 and 8 as ``etcd_control.check``; exit 8, this host has no member;
-    exit 7, the other members have no majority, or the new one does not serve in time.
+    exit 7, the other members have no majority, ``up`` still starts the present one, or the new one
+    does not serve in time.
     """
     _check(cluster)
     etcd_of(cluster).get("/", CALL_SECONDS)  # a removal without a majority would last for ever
+    generated.make_directories(cluster)
+    with etcd_control.left_alone(cluster, time.monotonic() + START_SECONDS, progress):
+        _replace(cluster, installation, progress)
+
+
+def _replace(cluster: Cluster, installation: Installation, progress: Tell) -> None:
     if _runs(cluster):
         programs.end(cluster, [etcd_control.NAME], time.monotonic() + CALL_SECONDS)
         progress("stopped etcd")
@@ -70,7 +77,6 @@ def replace(cluster: Cluster, installation: Installation, progress: Tell = ignor
         _call(cluster, "cluster/member/add", {"peerURLs": [own]})
         progress("added an empty member")
     if daemon.is_running(cluster):
-        generated.make_directories(cluster)
         write_all(generated.cluster_files(cluster, installation))
         etcd_trust.write(cluster)
         Supervisor(cluster).start(etcd_control.NAME)

@@ -29,6 +29,7 @@ from indico_zodbrepl.host import (
     etcd_control,
     generated,
     lifecycle,
+    programs,
     stages,
     tunnel,
 )
@@ -151,6 +152,7 @@ def test_a_member_founds_nothing_new_beside_existing_ones(cluster: Cluster) -> N
 
 def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
     Layout(certified).etcd_founded.touch()
+    Layout(certified).run.mkdir(parents=True)
     done = etcd_control.start(
         certified,
         [(etcd_control.NAME, lambda: None)],
@@ -168,8 +170,8 @@ def starts(cluster: Cluster) -> subprocess.CompletedProcess[str]:
     """Start the member as supervisor does, with a program that says its arguments."""
     parser = UnhosedConfigParser()
     installation = Installation(home_from_environment())
-    programs = [etcd_control.program(cluster)]
-    parser.read_string(rendering.supervisord_conf(cluster, installation, programs, as_root=False))
+    own = [etcd_control.program(cluster)]
+    parser.read_string(rendering.supervisord_conf(cluster, installation, own, as_root=False))
     return subprocess.run(
         shlex.split(parser["program:etcd"]["command"]), capture_output=True, text=True, check=False
     )
@@ -227,7 +229,41 @@ def test_up_waits_for_a_member_that_the_agent_is_restarting(
             assert wait_until(lambda: bool(waits), time.monotonic() + 20)
             restarted.set()
         assert missing.result() == []
-    assert waits == [f"waiting: another start of etcd is running (process {os.getpid()})"]
+    assert waits == [
+        f"waiting: another start or replacement of etcd is running (process {os.getpid()})"
+    ]
+
+
+def test_a_member_that_is_replaced_while_the_host_starts_joins_the_others(
+    certified: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the configuration from before, it would be the removed member, which etcd refuses."""
+    layout = Layout(certified)
+    layout.run.mkdir(parents=True, exist_ok=True)
+    layout.etcd_conf.parent.mkdir(parents=True, exist_ok=True)
+    layout.etcd_conf.write_text(etcd_control.config(certified))
+    layout.etcd_founded.touch()
+    seen: list[str] = []
+
+    def start(*_arguments: object) -> programs.Started:
+        seen.append(json.loads(layout.etcd_conf.read_text())[member.STATE])
+        return programs.Started([etcd_control.NAME], {})
+
+    monkeypatch.setattr(programs, "start", start)
+    waits: list[str] = []
+
+    def start_member() -> programs.Started:
+        stage = [(etcd_control.NAME, lambda: None)]
+        soon = time.monotonic() + 20
+        return etcd_control.start(certified, stage, [etcd_control.NAME], soon, waits.append)
+
+    with ThreadPoolExecutor() as pool:
+        with etcd_control.left_alone(certified, time.monotonic() + 1):
+            started = pool.submit(start_member)
+            assert wait_until(lambda: bool(waits), time.monotonic() + 20)
+            layout.etcd_joins.touch()
+        assert not started.result().failures
+    assert seen == ["existing"]
 
 
 def test_a_host_without_etcd_names_the_package(
