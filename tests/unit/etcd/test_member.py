@@ -253,9 +253,13 @@ def test_a_member_that_is_replaced_while_the_host_starts_joins_the_others(
     waits: list[str] = []
 
     def start_member() -> programs.Started:
-        stage = [(etcd_control.NAME, lambda: None)]
-        soon = time.monotonic() + 20
-        return etcd_control.start(certified, stage, [etcd_control.NAME], soon, waits.append)
+        return etcd_control.start(
+            certified,
+            [(etcd_control.NAME, lambda: None)],
+            [etcd_control.NAME],
+            time.monotonic() + 20,
+            waits.append,
+        )
 
     with ThreadPoolExecutor() as pool:
         with etcd_control.left_alone(certified, time.monotonic() + 1):
