@@ -12,7 +12,7 @@ from cells import Cells
 from failover_tables import FAULTS, promises, rounds
 from page_tables import BLOCK, KEPT, PAGES, TABLES, written
 from rich.console import Console
-from storage_tables import hours_of_faults
+from storage_tables import hours_of_faults, replication
 
 CHOICE = PAGES / "choosing-a-storage.md"
 FIGURE = re.compile(
@@ -54,6 +54,16 @@ def test_a_table_is_the_same_in_a_page_and_on_a_terminal() -> None:
         ["zeo", "1"],
         ["zrs", "0.8"],
     ]
+
+
+def test_each_storage_of_a_run_has_its_rate_of_each_operation() -> None:
+    table = replication(KEPT / "replication-pinned")
+    assert ("", "commits of a small object", "commits of a conference's size", "reads") == tuple(
+        table.columns
+    )
+    rates = {name: cells for name, *cells in table.rows}
+    assert ["1", "1", "1"] == rates["ZEO"]
+    assert all(re.fullmatch(r"\d\.\d\d \(.*\)", each) for each in rates["ZRS, 1 secondary"])
 
 
 @pytest.mark.parametrize("name", ["rounds", "database-servers", "network-delay"])

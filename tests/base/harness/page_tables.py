@@ -33,6 +33,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
     ),
+    "lowest-ratios": lambda: storage_tables.lowest(KEPT),
     "lost-servers": lambda: failover_tables.by_storage(
         [*_failovers("rounds"), *_failovers("database-servers")]
     ),
@@ -50,6 +51,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "rounds-of-mariadb": lambda: failover_tables.rounds(
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
+    "replication": lambda: storage_tables.replication(KEPT / "replication"),
     "speed": lambda: storage_tables.speed(KEPT / "raw"),
 }
 

@@ -18,6 +18,9 @@ CASES: Mapping[str, tuple[str, Mapping[str, str | int | float]]] = {
     "cold reads": ("read", {"caches": "cold", "processes": 1}),
     "hot reads": ("read", {"caches": "hot", "processes": 1}),
 }
+ALONE = "zrs-0"  # a primary without secondaries; names of those with some begin with "zrs" too
+SHOWN = 8
+OPERATIONS = {"small": "commits of a small object", "indico": "commits of a conference's size"}
 HOUR = 60.0  # minutes
 RECOVERY = 60.0  # seconds that a cluster has after the last fault
 WAIT = 120.0  # seconds after which the test stops waiting
@@ -41,19 +44,70 @@ def speed(folder: Path) -> Cells:
         rows.append(
             (
                 label,
-                *(
-                    f"{each.median:.2f} ({each.low:.2f} to {each.high:.2f})" if each else "1"
-                    for each in ratios
-                ),
+                *(f"{each.median:.2f} ({_range(each)})" if each else "1" for each in ratios),
             )
         )
-    made = (
+    size = run.settings["options"]["object-bytes"]
+    return Cells(("", *CASES), rows, note=f"{_made(run)} Objects of {size} bytes.")
+
+
+def lowest(folder: Path) -> Cells:
+    """Return the lowest ratios of a ZRS primary with secondaries to the control, of all runs.
+
+    Args:
+        folder: has the runs, each in a folder of its name.
+    """
+    found = []
+    for path in sorted(folder.glob("*/results.json")):
+        run = results.read(path.parent)
+        for row in summary.rows(run):
+            ratio = summary.ratios(run, row, CONTROL, METRIC)
+            if ratio is not None and row.storage.startswith("zrs") and row.storage != ALONE:
+                case = ", ".join(f"{key} {value}" for key, value in row.parameters.items())
+                label = run.settings["storages"][row.storage]
+                found.append((ratio, label, f"`{path.parent.name}`", f"{row.test}: {case}"))
+    rows = [
+        (label, name, case, f"{ratio.median:.2f}", _range(ratio), str(ratio.rounds))
+        for ratio, label, name, case in sorted(found, key=lambda each: each[0].median)[:SHOWN]
+    ]
+    columns = ("storage", "run", "measured", "rate, ZEO is 1", "range", "rounds")
+    return Cells(columns, rows, texts=3)
+
+
+def replication(folder: Path) -> Cells:
+    """Return the rates of a run of `replication` relative to the control."""
+    run = results.read(folder)
+    cases: dict[tuple[str, int], dict[str, str]] = {}
+    for row in summary.rows(run):
+        ratio = summary.ratios(run, row, CONTROL, METRIC)
+        name = row.parameters.get("transaction", row.test)
+        key = (str(name), int(row.parameters["processes"]))
+        text = "1" if ratio is None else f"{ratio.median:.2f} ({_range(ratio)})"
+        cases.setdefault(key, {})[row.storage] = text
+    columns = [
+        f"{OPERATIONS.get(name, name)}, {count} at once"
+        if count > 1
+        else OPERATIONS.get(name, name)
+        for name, count in cases
+    ]
+    rows = [
+        (label, *(each.get(name, "-") for each in cases.values()))
+        for name, label in run.settings["storages"].items()
+    ]
+    return Cells(("", *columns), rows, note=_made(run))
+
+
+def _range(ratio: summary.Ratio) -> str:
+    return f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio.rounds > 1 else "-"
+
+
+def _made(run: results.Run) -> str:
+    """Return how a run was made, as a sentence."""
+    return (
         f"Medians of {run.settings['rounds']} rounds of {run.settings['seconds']:g} s on "
-        f"{run.environment['cores']} cores, with the range of the rounds, and objects of "
-        f"{run.settings['options']['object-bytes']} bytes. The machine's load before the run was "
-        f"{run.environment['load_before'][0]:.1f}."
+        f"{run.environment['cores']} cores, with the range of the rounds. The machine's load "
+        f"before the run was {run.environment['load_before'][0]:.1f}."
     )
-    return Cells(("", *CASES), rows, note=made)
 
 
 def hours_of_faults(lines: Sequence[Mapping[str, Any]]) -> Cells:
