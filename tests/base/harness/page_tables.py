@@ -33,6 +33,9 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
     ),
+    "inside-indico": lambda: storage_tables.inside(
+        [KEPT / name for name in ("in-app-pinned", "in-app-pinned-2", "in-app-pinned-3")]
+    ),
     "lowest-ratios": lambda: storage_tables.lowest(KEPT),
     "lost-servers": lambda: failover_tables.by_storage(
         [*_failovers("rounds"), *_failovers("database-servers")]
@@ -52,6 +55,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),
+    "replication-pinned": lambda: storage_tables.replication(KEPT / "replication-pinned"),
     "speed": lambda: storage_tables.speed(KEPT / "raw"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ CASES: Mapping[str, tuple[str, Mapping[str, str | int | float]]] = {
 ALONE = "zrs-0"  # a primary without secondaries; names of those with some begin with "zrs" too
 SHOWN = 8
 OPERATIONS = {"small": "commits of a small object", "indico": "commits of a conference's size"}
+INSIDE = {
+    "testWriteConferencesThroughput": "modifications",
+    "testReadContributionsThroughput": "reads",
+}
 HOUR = 60.0  # minutes
 RECOVERY = 60.0  # seconds that a cluster has after the last fault
 WAIT = 120.0  # seconds after which the test stops waiting
@@ -95,6 +100,36 @@ def replication(folder: Path) -> Cells:
         for name, label in run.settings["storages"].items()
     ]
     return Cells(("", *columns), rows, note=_made(run))
+
+
+def inside(folders: Sequence[Path]) -> Cells:
+    """Return the rates inside Indico relative to the control, over all rounds of some runs.
+
+    Args:
+        folders: of runs of `in-app` with the same storages and cases, each on clusters of its own.
+    """
+    runs = [results.read(each) for each in folders]
+    rounds = runs[0].settings["rounds"]
+    all_rounds = dataclasses.replace(
+        runs[0],
+        measurements=[
+            dataclasses.replace(each, round=each.round + number * rounds)
+            for number, run in enumerate(runs)
+            for each in run.measurements
+        ],
+    )
+    cases: dict[str, dict[str, str]] = {}
+    for row in summary.rows(all_rounds):
+        name = f"{INSIDE[row.test]}, {row.parameters['caches']} caches"
+        ratio = summary.ratios(all_rounds, row, CONTROL, METRIC)
+        text = "1" if ratio is None else f"{ratio.median:.2f} ({_range(ratio)})"
+        cases.setdefault(name, {})[row.storage] = text
+    rows = [
+        (label, *(each[name] for each in cases.values()))
+        for name, label in runs[0].settings["storages"].items()
+    ]
+    note = f"Medians of {len(runs) * rounds} rounds with their 95 % confidence intervals."
+    return Cells(("", *cases), rows, note=note)
 
 
 def _range(ratio: summary.Ratio) -> str:
