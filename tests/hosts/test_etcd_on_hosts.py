@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 from patience import wait_until
@@ -69,14 +70,30 @@ class Members(Three):
 
     def members(self, host: str) -> list[str]:
         """Return the names of the members, as that of a host knows them."""
+        return sorted(each.get("name", "") for each in self._listed(host))
+
+    def remove_member(self, host: str, lost: str) -> None:
+        """Let the member of a host remove another one."""
+        [number] = [each["ID"] for each in self._listed(host) if each.get("name") == lost]
+        self._etcdctl(host, "member", "remove", f"{number:x}")
+
+    def _listed(self, host: str) -> list[dict[str, Any]]:
+        answer = self._etcdctl(host, "member", "list", "-w", "json")
+        found: list[dict[str, Any]] = json.loads(answer)["members"]
+        return found
+
+    def _etcdctl(self, host: str, *arguments: str) -> str:
         tls = self.lab.srv / "var/tls"
-        answer = self.lab[host].run(
-            *("etcdctl", "--endpoints", f"https://{self.lab[host].address}:8141"),
-            *("--cacert", str(tls / "ca.pem"), "--cert", str(tls / "host.pem")),
-            *("--key", str(tls / "host.pem"), "member", "list", "-w", "json"),
-            environ={"ETCDCTL_API": "3"},
+        return (
+            self.lab[host]
+            .run(
+                *("etcdctl", "--endpoints", f"https://{self.lab[host].address}:8141"),
+                *("--cacert", str(tls / "ca.pem"), "--cert", str(tls / "host.pem")),
+                *("--key", str(tls / "host.pem"), *arguments),
+                environ={"ETCDCTL_API": "3"},
+            )
+            .stdout
         )
-        return sorted(each.get("name", "") for each in json.loads(answer.stdout)["members"])
 
     def restart_if_outdated(self, host: str) -> bool:
         """Do what the agent of a host does about its member when certificates were renewed."""
@@ -188,6 +205,20 @@ def test_a_member_is_replaced_while_up_starts_its_host(three: Members) -> None:
         assert three.members("h1") == ["h1", "h2", "h3"]
     three.lab["h3"].kill()
     assert three.swap("h2") == number + 1
+
+
+def test_a_member_that_was_removed_is_named_with_the_command_that_replaces_it(
+    three: Members,
+) -> None:
+    three.zodbrepl("h2", "down", "--this-host")
+    three.remove_member("h1", "h2")
+    refused = three.zodbrepl("h2", "up", "--this-host", code=8)
+    said = " ".join((refused.stdout + refused.stderr).split())
+    assert "was removed from the cluster of etcd" in said
+    assert "etcd replace" in said
+    three.zodbrepl("h2", "etcd", "replace", "--reason", "it was removed")
+    three.swap("h2")
+    assert three.members("h1") == ["h1", "h2", "h3"]
 
 
 def test_up_applies_a_changed_configuration_also_after_the_agent_had_a_look(

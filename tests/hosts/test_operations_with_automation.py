@@ -111,3 +111,18 @@ def test_a_restart_whose_operator_was_cut_off_is_continued_by_the_automation(
     assert "running" in three.outcomes("h1").values()
     assert wait_until(lambda: "running" not in three.outcomes("h1").values(), later()), three.logs()
     assert {"done"} == {step["progress"] for step in three.operation("h1")["steps"]}
+
+
+def test_a_switchover_whose_operator_was_cut_off_after_the_promotion_keeps_no_node_out(
+    three: Elected,
+) -> None:
+    before = three.see_leader("h1")
+    target = "b" if before["node"] != "b" else "c"
+    command = three.popen("h1", "switchover", target, "--reason", "a calm evening")
+    assert wait_until(lambda: three.leader("h2")["epoch"] > before["epoch"], later())
+    command.kill()
+    command.wait()
+    assert "running" in three.outcomes("h1").values(), "the command had ended before"
+    assert wait_until(three.is_whole, later()), three.logs()
+    assert target == three.leader("h1")["node"]
+    assert "running" not in three.outcomes("h1").values()

@@ -72,6 +72,20 @@ print(json.dumps({key: value['is'] for key, value in found.items()}))
 db.close()
 """
 
+# Says where a commit was made, as clients of `make chaos` do; the second argument is their folder.
+COMMITTED_AT = """
+import sys, transaction, ZODB, ZODB.config
+sys.path.insert(0, sys.argv[2])
+from client import CommittedAt
+committed_at = CommittedAt()
+db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
+db.open().root()['committed'] = sys.argv[2]
+transaction.commit()
+print(committed_at.server)
+db.close()
+"""
+CHAOS_CLIENT = Path(__file__).parents[1] / "chaos/python27"
+
 
 # Says what it sees of an object whenever it is told to; a line each.
 SEES = """
@@ -343,6 +357,15 @@ def test_a_killed_primary_comes_back_with_all_it_acknowledged(pair: ClusterUnder
 
 
 @in_common
+def test_a_client_of_the_random_faults_names_the_server_of_its_commit(
+    pair: ClusterUnderTest,
+) -> None:
+    done = run27(pair, COMMITTED_AT, Layout(pair.cluster).zodb_conf, CHAOS_CLIENT)
+    assert 0 == done.returncode, done.stderr
+    primary = pair.cluster.node(take_snapshot(pair.cluster).primary or "")
+    assert f"{primary.host}:{primary.storage_port}" == done.stdout.split()[-1]
+
+
 def test_a_frozen_primary_delays_no_probe_and_no_status(pair: ClusterUnderTest) -> None:
     primary, follower = roles(pair)
     node = pair.cluster.node(primary)

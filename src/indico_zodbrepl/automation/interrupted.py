@@ -14,9 +14,9 @@ from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.takeover import ACTOR
 
 CONTINUE_SECONDS = 20.0
-"""For a person to continue a restart or rejoin, before the automation of its node's host does."""
+"""For a person to continue an operation, before the automation ends what it can end."""
 CLOSE_SECONDS = 60.0
-"""For that host to end what keeps other nodes from rejoining, before their hosts close it."""
+"""For a node's host to end its restart, rejoin or clone, before the hosts of others close it."""
 
 
 def to_continue(left: Operation, node: str, waited: float, *, leads: bool, rejoins: bool) -> bool:
@@ -36,12 +36,19 @@ def to_continue(left: Operation, node: str, waited: float, *, leads: bool, rejoi
     return left.plan.operation == "rejoin" or (left.plan.operation == "restart" and not rejoins)
 
 
-def to_close(left: Operation, waited: float) -> bool:
+def to_close(left: Operation, waited: float, epoch: int) -> bool:
     """Return True if an operation gives way to a rejoin that needs it closed.  Pure.
 
-    What is restarted, rejoined or cloned can be so again in any state; a failover or switchover is
-    left to a person.
+    What is restarted, rejoined or cloned can be so again in any state.  A failover or switchover of
+    a person is left to that person until a node leads in its epoch: what is left then is to let the
+    other nodes follow, as rejoins do.
+
+    Args:
+        waited: as ``to_continue``.
+        epoch: of the leader.
     """
+    if left.plan.operation in ("failover", "switchover"):
+        return left.actor != ACTOR and epoch >= left.plan.epoch and waited >= CONTINUE_SECONDS
     return left.plan.operation in ("restart", "rejoin", "clone") and waited >= CLOSE_SECONDS
 
 

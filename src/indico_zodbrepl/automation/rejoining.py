@@ -142,13 +142,14 @@ class Rejoiner:
 
         A rejoin that stopped late is continued, although its node counts as compared by then.  So
         is an operator's restart or rejoin that was interrupted.  One of another node is closed if
-        this node has to rejoin and its own host does not end it.
+        this node has to rejoin and its own host does not end it; so is a failover or switchover
+        whose promotion is done.
         """
         try:
             try:
                 self._look(node, leader)
             except store.UnfinishedError:
-                if not self._made_way(node):
+                if not self._made_way(node, leader.epoch):
                     raise
         except LockHeldError:
             return  # after that operation
@@ -269,10 +270,10 @@ class Rejoiner:
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
         return True
 
-    def _made_way(self, node: Node) -> bool:
+    def _made_way(self, node: Node, epoch: int) -> bool:
         """Close an operation that keeps a node from rejoining; return False if it is left open."""
         left, waited = self._interrupted.look()
-        if left is None or not to_close(left, waited):
+        if left is None or not to_close(left, waited, epoch):
             return False
         remark = f"{ACTOR}: closed as it stood, because node {node.name} has to rejoin"
         store.close(self._cluster, left.identifier, remark)

@@ -42,10 +42,11 @@ def run(app: App, name: str) -> None:
     Reads the node's state, checks that it may run in it (a primary has to hold the
     current epoch, a follower's history has to be that of its upstream), writes the
     server's configuration and becomes the server.  A refusal ends with exit code 2 or 8
-    and is not repeated by supervisor; a start on a full disk is, until there is room.
+    and is not repeated by supervisor; a start on a full or failing disk is, until the
+    disk works.
     """
     from indico_zodbrepl.host import run as node_run
-    from indico_zodbrepl.operations.room import is_full
+    from indico_zodbrepl.operations.room import may_pass
 
     try:
         node_run.run(app.cluster, app.installation, name)
@@ -57,6 +58,6 @@ def run(app: App, name: str) -> None:
                 ExitCode.BAD_CONFIG if error.exit_code is ExitCode.BAD_CONFIG else ExitCode.REFUSED
             )
             raise click.exceptions.Exit(int(code)) from error
-        if is_full(error):
+        if may_pass(error):
             node_run.hold(os.environ)
         raise

@@ -82,6 +82,11 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def may_pass(error: OSError) -> bool:
+    """Return True if a later write may succeed, because the disk is full now, or fails."""
+    return is_full(error) or error.errno == errno.EIO
+
+
 def _take_spare(path: Path) -> str | None:
     """Rename the spare file beside ``path`` to a temporary one; None if there is none.
 

@@ -169,6 +169,13 @@ def _started(
         _record(cluster)
         if has_data(cluster):
             settle(cluster)
+    elif has_data(cluster) and _is_removed(cluster):
+        done.failures[NAME] = OperatorError(
+            "etcd does not start: the member of this host was removed from the cluster of etcd",
+            f"the other members do not know {member.data_directory(cluster)} as one of theirs",
+            "bin/zodbrepl etcd replace",
+            ExitCode.REFUSED,
+        )
     return done
 
 
@@ -208,6 +215,15 @@ def _amnesia(cluster: Cluster) -> OperatorError | None:
         "bin/zodbrepl etcd replace; or restore the folder",
         ExitCode.REFUSED,
     )
+
+
+def _is_removed(cluster: Cluster) -> bool:
+    """Return True if the others have no member of this host, or one that has never run."""
+    try:
+        listed = listed_by_others(cluster, FOUND_SECONDS)
+    except EtcdError:
+        return False
+    return listed is None or not listed.get("clientURLs")
 
 
 def listed_by_others(cluster: Cluster, seconds: float) -> Mapping[str, Any] | None:

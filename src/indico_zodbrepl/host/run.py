@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, formats
-from indico_zodbrepl.cluster.files import is_full, keep_spare, write_all
+from indico_zodbrepl.cluster.files import keep_spare, may_pass, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
@@ -117,7 +117,7 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
     """Check a node's data directory; create it and the state file if they are missing.
 
     Returns the state with which the node shall run.  Raises OperatorError (exit 8; exit 1 if the
-    disk is full, which passes).
+    disk is full or fails, which may pass).
     """
     if not node.managed:
         return state.current(cluster, node)
@@ -127,7 +127,7 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        code = ExitCode.FAILED if is_full(error) else ExitCode.REFUSED
+        code = ExitCode.FAILED if may_pass(error) else ExitCode.REFUSED
         raise _unwritable(cluster, node, error.strerror, code) from error
     keep_spare(folder)
     present = state.current(cluster, node)
@@ -215,8 +215,8 @@ def hold(environment: Mapping[str, str]) -> None:
     """Wait, under supervisor, until it counts the program as started.
 
     Supervisor checks the exit code of a started program only.  It would answer an earlier exit with
-    some further starts and then give up: a refusal must not be repeated, and on a full disk the
-    server has to start once there is room.
+    some further starts and then give up: a refusal must not be repeated, and on a full or failing
+    disk the server has to start once that works.
     """
     if "SUPERVISOR_ENABLED" in environment:
         time.sleep(STARTED_AFTER_SECONDS + 0.5)

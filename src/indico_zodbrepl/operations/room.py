@@ -25,6 +25,11 @@ class Place(NamedTuple):
     disk: Disk
 
 
+def may_pass(error: OperatorError) -> bool:
+    """Return True if an error says that a disk is full or fails, which may not last."""
+    return is_full(error) or os.strerror(errno.EIO) in error.detail
+
+
 def is_full(error: OperatorError) -> bool:
     """Return True if an error, of this program or one that it ran, says that a disk is full."""
     return any(text in f"{error.notice}\n{error.detail}" for text in FULL)

@@ -158,14 +158,18 @@ def hours_of_faults(lines: Sequence[Mapping[str, Any]]) -> Cells:
             f"{found['refused']:,}",
             f"{found['unknown_kept']}, {found['unknown_gone']}",
             str(found["terms"] or "-"),
+            f"{found['pause']:.0f} s" if "pause" in found else "-",
+            f"{found['paused'] / 60 / found['minutes']:.0%}" if "paused" in found else "-",
             _bold(str(found["anomalies"]), found["anomalies"] > 0),
             _recovered(found["healthy"]),
         )
         for (backend, synchronous), found in sorted(newest.items(), key=lambda each: order(each[0]))
     ]
     counted = ("faults", "transactions", "acknowledged", "acknowledged, only in an export")
-    others = ("refused", "unknown: found, not found", "leader terms", "anomalies", "healthy after")
-    return Cells(("storage", "seeds", "load at the end", *counted, *others), rows, texts=2)
+    others = ("refused", "unknown: found, not found", "leader terms")
+    judged = ("longest write pause", "share of long pauses", "anomalies", "healthy after")
+    columns = ("storage", "seeds", "load at the end", *counted, *others, *judged)
+    return Cells(columns, rows, texts=2)
 
 
 def _is_hour(line: Mapping[str, Any]) -> bool:

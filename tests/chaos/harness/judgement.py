@@ -12,12 +12,14 @@ from typing import Any
 import leaders
 import list_appends
 import neo_copies
+import pauses
 import registers
 import web_writes
 from automatic import Automatic
 from counted import exported_numbers, exported_records
 from histories import Anomaly, Transaction
 from logs import final_state
+from pauses import Pauses
 from registers import Access
 from resources import Measured, grown, measure
 from stage import HOSTS, Stage
@@ -46,6 +48,7 @@ class Verdict:
         apart: what the files of NEO's storages have differently, a line each.
         terms: how many times a node became the leader; None of NEO, which does not count them.
         grown: what is used more than at the beginning.
+        pauses: in which nothing was saved.
         idle: the clients of which no transaction was acknowledged; a run without them proves less.
     """
 
@@ -60,6 +63,7 @@ class Verdict:
     apart: tuple[str, ...]
     terms: int | None
     grown: tuple[str, ...]
+    pauses: Pauses
     idle: tuple[str, ...]
     anomalies: tuple[Anomaly, ...]
 
@@ -80,8 +84,11 @@ class Verdict:
     def figures(self) -> dict[str, Any]:
         """Return the figures for a table.  Pure."""
         found = dataclasses.asdict(self)
+        del found["pauses"]
         return {
             **found,
+            "pause": self.pauses.longest,
+            "paused": self.pauses.together,
             "anomalies": len(self.anomalies),
             "apart": len(self.apart),
             "grown": len(self.grown),
@@ -133,6 +140,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
         apart=apart,
         terms=terms,
         grown=tuple(grown(used, after)),
+        pauses=pauses.measured(everything),
         idle=tuple(stage.clients.idle()),
         anomalies=anomalies,
     )

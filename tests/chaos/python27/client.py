@@ -35,9 +35,16 @@ from indico_zodbrepl.dataplane.client.status import storage_status
 from indico_zodbrepl.dataplane.programs.clock import boottime
 
 try:
+    from relstorage.adapters.mysql.adapter import MySQLAdapter
+    from relstorage.adapters.postgresql.adapter import PostgreSQLAdapter
     from relstorage.adapters.txncontrol import GenericTransactionControl
 except ImportError:
-    GenericTransactionControl = None
+    COMMITS = ()
+else:
+    # The second one usually commits itself, in the same statement.
+    COMMITS = ((GenericTransactionControl, 'commit_phase2'),
+               (MySQLAdapter, 'lock_database_and_move'),
+               (PostgreSQLAdapter, 'lock_database_and_move'))
 
 KINDS = ('append',) * 6 + ('look',) * 2 + ('write',) * 2 + ('read',)
 
@@ -45,22 +52,25 @@ KINDS = ('append',) * 6 + ('look',) * 2 + ('write',) * 2 + ('read',)
 class CommittedAt(object):
     """The server of the last commit of a RelStorage, which no status tells: that is of another moment.
 
-    Works on the class that all commits of the process pass through.  `server` is None with any other
-    storage.
+    Works on the classes that all commits of the process pass through.  `server` is None with any
+    other storage.
     """
 
     def __init__(self):
         self.server = None
-        if GenericTransactionControl is None:
-            return
-        commit = GenericTransactionControl.commit_phase2
+        for committing, name in COMMITS:
+            self._watch(committing, name)
 
-        def committed(control, store_connection, txn, load_connection):
+    def _watch(self, committing, name):
+        commit = getattr(committing, name)
+
+        def committed(its, store_connection, *arguments, **options):
             server = store_connection.connection.replica
-            commit(control, store_connection, txn, load_connection)
+            result = commit(its, store_connection, *arguments, **options)
             self.server = server
+            return result
 
-        GenericTransactionControl.commit_phase2 = committed
+        setattr(committing, name, committed)
 
 
 class Client(object):

@@ -29,8 +29,8 @@ EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 LEADER = Leader("c", "h3", 7, 1)
 
 
-def left(name: str, target: str = "b", actor: str = "anne") -> Operation:
-    plan = Plan(name, target, "", "a new kernel", 7, (), None, ())
+def left(name: str, target: str = "b", actor: str = "anne", epoch: int = 7) -> Operation:
+    plan = Plan(name, target, "", "a new kernel", epoch, (), None, ())
     return operation.new("production", plan, actor, 1.8e9, "h1")
 
 
@@ -57,14 +57,26 @@ def test_the_host_of_a_node_continues_its_restart_or_rejoin_if_nobody_does(
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("restart", True), ("rejoin", True), ("clone", True), ("switchover", False), ("pack", False)],
+    ("found", "expected"),
+    [
+        (left("restart"), True),
+        (left("rejoin"), True),
+        (left("clone"), True),
+        (left("pack"), False),
+        (left("switchover"), True),
+        (left("switchover", epoch=8), False),
+        (left("failover"), True),
+        (left("failover", epoch=8), False),
+        (left("failover", actor="automation"), False),
+    ],
 )
-def test_what_can_be_done_again_gives_way_to_the_rejoin_of_another_node(
-    name: str, *, expected: bool
+def test_what_others_can_end_gives_way_to_the_rejoin_of_another_node(
+    found: Operation, *, expected: bool
 ) -> None:
-    assert expected is to_close(left(name), CLOSE_SECONDS)
-    assert not to_close(left(name), CLOSE_SECONDS - 1)
+    moves = found.plan.operation in ("failover", "switchover")
+    seconds = CONTINUE_SECONDS if moves else CLOSE_SECONDS
+    assert expected is to_close(found, seconds, LEADER.epoch)
+    assert not to_close(found, seconds - 1, LEADER.epoch)
 
 
 class Stage:
@@ -169,9 +181,20 @@ def test_an_operation_that_can_not_be_closed_now_ends_no_thread(
     assert ["closed"] == stage.look(60)
 
 
-def test_an_interrupted_switchover_waits_for_a_person(
+def test_a_switchover_that_was_interrupted_before_its_promotion_waits_for_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = Stage(tmp_path, monkeypatch, left("switchover", "a"), "it was left behind in epoch 6")
+    found = left("switchover", "a", epoch=8)
+    stage = Stage(tmp_path, monkeypatch, found, "it was left behind in epoch 6")
     for _ in range(3):
         assert [] == stage.look(CLOSE_SECONDS)
+
+
+def test_a_switchover_that_was_interrupted_after_its_promotion_keeps_no_node_from_rejoining(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, monkeypatch, left("switchover", "c"), "it was left behind in epoch 6")
+    assert [] == stage.look(0)
+    assert [] == stage.look(CONTINUE_SECONDS - 1)
+    assert ["closed"] == stage.look(1)
+    assert ["closed", "rejoined"] == stage.look(2)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import configparser
 import dataclasses
+import errno
 import io
+import os
 import shutil
 import socket
 import stat
@@ -20,7 +22,7 @@ from zope.interface.verify import verifyObject
 
 from indico_zodbrepl.backends import IBackend, backend_of, relstorage
 from indico_zodbrepl.backends.acknowledging import show
-from indico_zodbrepl.backends.mariadb import comparing, config, sql, status
+from indico_zodbrepl.backends.mariadb import comparing, config, received, sql, status
 from indico_zodbrepl.backends.mariadb import server as programs
 from indico_zodbrepl.backends.mariadb.server import mark_filled, prepare
 from indico_zodbrepl.backends.mariadb.status import Findings
@@ -310,6 +312,31 @@ def test_a_primary_whose_data_are_gone_does_not_start_empty(cluster: Cluster) ->
         list(prepare(cluster, leading(cluster)))
     assert ExitCode.REFUSED is refused.value.exit_code
     assert "the data of node a are gone" == refused.value.notice
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        (errno.EIO, ExitCode.FAILED),
+        (errno.ENOSPC, ExitCode.FAILED),
+        (errno.EROFS, ExitCode.REFUSED),
+    ],
+)
+def test_a_start_is_repeated_whose_disk_is_full_or_fails(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, why: int, code: ExitCode
+) -> None:
+    """An error while a file is synced names no file."""
+
+    def failing(*_arguments: object) -> None:
+        raise OSError(why, os.strerror(why))
+
+    node = cluster.node("a")
+    config.data_folder(node).mkdir(parents=True)
+    monkeypatch.setattr(received, "record", failing)
+    with pytest.raises(OperatorError) as failed:
+        list(prepare(cluster, leading(cluster)))
+    assert code is failed.value.exit_code
+    assert f"{node.data_directory}: {os.strerror(why)}" == failed.value.detail
 
 
 def test_a_primary_that_is_to_follow_lets_no_client_in_at_first(cluster: Cluster) -> None:

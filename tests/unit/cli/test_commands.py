@@ -142,12 +142,17 @@ def test_node_run_of_an_unknown_node_is_refused_at_once_outside_of_supervisor(
 
 
 @pytest.mark.parametrize(
-    ("why", "code"), [(errno.ENOSPC, ExitCode.FAILED), (errno.EROFS, ExitCode.REFUSED)]
+    ("why", "code"),
+    [
+        (errno.ENOSPC, ExitCode.FAILED),
+        (errno.EIO, ExitCode.FAILED),
+        (errno.EROFS, ExitCode.REFUSED),
+    ],
 )
-def test_supervisor_repeats_a_start_on_a_full_disk_but_no_refusal(
+def test_supervisor_repeats_a_start_on_a_full_or_failing_disk_but_no_refusal(
     home: Path, monkeypatch: pytest.MonkeyPatch, why: int, code: ExitCode
 ) -> None:
-    """It gives up soon if a program ends at once, so a start on a full disk waits before."""
+    """It gives up soon if a program ends at once, so such a start waits before."""
 
     def failing(**_options: object) -> None:
         raise OSError(why, os.strerror(why))

@@ -20,7 +20,7 @@ from indico_zodbrepl.backends.mariadb.sql import at_socket
 from indico_zodbrepl.backends.native_replication import ENDS_WITH_US, serving
 from indico_zodbrepl.backends.one_copy import require_data_of_before
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
-from indico_zodbrepl.cluster.files import sync_folder, write_atomically
+from indico_zodbrepl.cluster.files import may_pass, sync_folder, write_atomically
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.wire import ProbeError
@@ -98,8 +98,8 @@ def prepare(cluster: Cluster, state: NodeState) -> Iterable[str]:
     except OSError as error:
         raise OperatorError(
             f"the data of node {node.name} can't be made ready",
-            f"{error.filename}: {error.strerror}",
-            exit_code=ExitCode.REFUSED,
+            f"{error.filename or node.data_directory}: {error.strerror}",
+            exit_code=ExitCode.FAILED if may_pass(error) else ExitCode.REFUSED,
         ) from error
 
 

@@ -239,5 +239,5 @@ def _writing(node: Node) -> Iterator[None]:
     except OSError as error:
         raise OperatorError(
             f"the configuration of node {node.name} can't be written",
-            f"{error.filename}: {error.strerror}",
+            f"{error.filename or node.data_directory}: {error.strerror}",
         ) from error

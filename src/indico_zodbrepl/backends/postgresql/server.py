@@ -18,7 +18,7 @@ from indico_zodbrepl.backends.postgresql import config, data, programs, rewindin
 from indico_zodbrepl.backends.postgresql.programs import identity
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import sync_folder, write_atomically
+from indico_zodbrepl.cluster.files import may_pass, sync_folder, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.process_state import children_of, state_of
 from indico_zodbrepl.probing.waiting import wait_while
@@ -218,8 +218,8 @@ def prepare(cluster: Cluster, state: NodeState) -> list[str]:
     except OSError as error:
         raise OperatorError(
             f"the data of node {node.name} can't be used",
-            f"{error.filename}: {error.strerror}",
-            exit_code=ExitCode.REFUSED,
+            f"{error.filename or node.data_directory}: {error.strerror}",
+            exit_code=ExitCode.FAILED if may_pass(error) else ExitCode.REFUSED,
         ) from error
     return remarks
 
