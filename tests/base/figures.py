@@ -50,7 +50,7 @@ MEASURED = {
     "relstorage-mariadb": Kind("relstorage-mariadb", PAIR),
     "relstorage-mariadb-sync": Kind("relstorage-mariadb", PAIR, ("synchronous 1",)),
 }
-WIDTH = 140
+WIDTH = 160
 
 Measure = Callable[[MeasuredCluster], Disturbance]
 

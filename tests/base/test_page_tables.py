@@ -33,8 +33,21 @@ def test_each_table_is_in_a_page() -> None:
 
 def test_the_page_about_choosing_has_no_figure_outside_of_these_tables() -> None:
     prose = BLOCK.sub("", CHOICE.read_text()).partition("## Who maintains what")[0]
-    prose = re.sub(r"```.*?```", "", prose, flags=re.DOTALL)
     assert [] == [line for line in prose.splitlines() if FIGURE.search(line)]
+
+
+def test_the_readme_has_the_times_of_these_tables() -> None:
+    found = TABLES["dead-servers"]().rows
+    seconds = {(what, storage): float(gap.split()[0]) for what, storage, gap, *_ in found}
+    readme = (PAGES.parents[1] / "README.md").read_text()
+    for backend in ("zrs", "relstorage-postgresql", "relstorage-mariadb"):
+        [line] = [each for each in readme.splitlines() if each.startswith(f"| `{backend}`")]
+        assert f"failover {seconds['failover', f'`{backend}`']:.2g} s" in line
+        if backend != "zrs":
+            waiting = seconds["failover", f"`{backend}`, `synchronous 1`"]
+            assert f"(synchronous, two nodes: {waiting:.2g} s)" in line
+    assert f"switchover {seconds['switchover', '`zrs`']:.2g} s" in readme
+    assert f"| {seconds['copy killed', '`neo`']:.2g} s, automatic |" in readme
 
 
 def test_what_is_written_depends_on_the_kept_figures(monkeypatch: pytest.MonkeyPatch) -> None:

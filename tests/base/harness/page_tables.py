@@ -13,6 +13,7 @@ from typing import Any
 
 import commit_tables
 import failover_tables
+import figure_tables
 import kept_lines
 import storage_tables
 from cells import Cells
@@ -30,6 +31,7 @@ def _failovers(name: str) -> list[dict[str, Any]]:
 
 TABLES: Mapping[str, Callable[[], Cells]] = {
     "commit-times": lambda: commit_tables.table(kept_lines.read(KEPT / "commit-times/zeo.jsonl")),
+    "dead-servers": lambda: figure_tables.dead_servers(KEPT / "dead-servers/storages.json"),
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
     ),
