@@ -122,6 +122,7 @@ ON_THIS_HOST = {
         "history",
         "interface",
         "leader_file",
+        "lines",
         "locking",
         "promise",
         "remote.etcd_lock",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import threading
 
+from indico_zodbrepl.host.lines import write_line
+
 _lock = threading.Lock()
 
 
@@ -12,7 +14,7 @@ def say(text: str) -> None:
     """Write a line."""
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     with _lock:
-        print(f"{at} {text}", flush=True)
+        write_line(f"{at} {text}")
 
 
 class Once:

@@ -26,9 +26,11 @@ def thread(name: str, function: Callable[[], None]) -> threading.Thread:
         except BaseException:  # noqa: BLE001 - none is expected
             if not threading.main_thread().is_alive():
                 return  # the program is ending, and starts no more threads, for example
-            traceback.print_exc()
-            sys.stderr.flush()
-            say(f"the program ends: an error in its thread {name!r} that should not be")
-            os._exit(CRASHED)
+            try:
+                say(f"the program ends: an error in its thread {name!r} that should not be")
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:  # also if nobody reads that any more
+                os._exit(CRASHED)
 
     return threading.Thread(target=run, name=name, daemon=True)

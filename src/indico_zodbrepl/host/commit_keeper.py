@@ -29,6 +29,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import promise
 from indico_zodbrepl.host import state as node_state
 from indico_zodbrepl.host.commit_orders import order, order_file, read, state_file
+from indico_zodbrepl.host.lines import write_line
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.probing.answers import AckState
 from indico_zodbrepl.probing.waiting import wait_until
@@ -186,7 +187,7 @@ class Keeper:
 
 
 def say(text: str) -> None:
-    print(f"commit keeper: {text}", flush=True)
+    write_line(f"commit keeper: {text}")
 
 
 def main(path: str, home: str, name: str) -> None:

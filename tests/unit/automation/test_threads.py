@@ -22,6 +22,43 @@ thread("renewal", broken).start()
 time.sleep(60)
 """
 
+LINES = """\
+import sys
+from indico_zodbrepl.automation.log import say
+
+sys.stdin.read()
+for number in range(2000):
+    say(f"line {number}")
+sys.stderr.write("goes on")
+"""
+
+
+def without_reader(program: str, *, of_errors: bool) -> tuple[int, str]:
+    """Run a program whose output nobody reads any more; return its exit code and its errors."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if of_errors else subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _output, errors = process.communicate(timeout=30)
+    return process.returncode, errors
+
+
+def test_a_program_goes_on_when_supervisord_is_gone_which_reads_its_lines() -> None:
+    _code, errors = without_reader(LINES, of_errors=True)
+    assert errors.startswith("goes on")
+
+
+def test_an_unexpected_error_ends_the_program_also_when_nobody_reads_why() -> None:
+    code, _errors = without_reader(
+        PROGRAM.replace('print("goes on", flush=True)', ""), of_errors=False
+    )
+    assert code == 1
+
 
 def test_an_error_that_no_thread_expects_ends_the_program() -> None:
     ended = subprocess.run(
