@@ -57,6 +57,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),
+    "replication-controls": lambda: storage_tables.replication(KEPT / "replication-controls"),
     "replication-pinned": lambda: storage_tables.replication(KEPT / "replication-pinned"),
     "speed": lambda: storage_tables.speed(KEPT / "raw"),
 }

@@ -128,7 +128,7 @@ def inside(folders: Sequence[Path]) -> Cells:
         (label, *(each[name] for each in cases.values()))
         for name, label in runs[0].settings["storages"].items()
     ]
-    note = f"Medians of {len(runs) * rounds} rounds with their 95 % confidence intervals."
+    note = f"Medians of {len(runs) * rounds} rounds, with their 95 % confidence intervals."
     return Cells(("", *cases), rows, note=note)
 
 
@@ -138,10 +138,13 @@ def _range(ratio: summary.Ratio) -> str:
 
 def _made(run: results.Run) -> str:
     """Return how a run was made, as a sentence."""
+    rounds = run.settings["rounds"]
+    sample = summary.ratio([1.0] * rounds)
+    ends = "their 95 % confidence intervals" if sample and sample.is_interval else "their range"
     return (
-        f"Medians of {run.settings['rounds']} rounds of {run.settings['seconds']:g} s on "
-        f"{run.environment['cores']} cores, with the range of the rounds. The machine's load "
-        f"before the run was {run.environment['load_before'][0]:.1f}."
+        f"Medians of {rounds} rounds of {run.settings['seconds']:g} s on "
+        f"{run.environment['cores']} cores, with {ends}. The machine's load before the run was "
+        f"{run.environment['load_before'][0]:.1f}."
     )
 
 

@@ -9,16 +9,16 @@ from indico_zodbrepl.bench import results, summary
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "explanation/what-replication-costs.md"
-CONTROL, STORAGE, METRIC = "zeo", "zrs", "rate"
+CONTROL, METRIC = "zeo", "rate"
 
 
 def ratios() -> Iterator[tuple[float, str, dict[str, str | int | float]]]:
-    """Yield the median ratio of ZRS to ZEO of each case of each archived run, with its test."""
+    """Yield the median ratio of ZRS with secondaries to ZEO of each case of each archived run."""
     for path in sorted((DOCS / "benchmarks").glob("*/results.json")):
         run = results.read(path.parent)
         for row in summary.rows(run):
-            found = summary.ratios(run, row, CONTROL, METRIC) if row.storage == STORAGE else None
-            if found is not None:
+            found = summary.ratios(run, row, CONTROL, METRIC)
+            if found is not None and row.storage.startswith("zrs") and row.storage != "zrs-0":
                 yield found.median, row.test, dict(row.parameters)
 
 
