@@ -79,7 +79,7 @@ sys.path.insert(0, sys.argv[2])
 from client import CommittedAt
 committed_at = CommittedAt()
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
-db.open().root()['committed'] = sys.argv[2]
+db.open().root()._p_changed = True
 transaction.commit()
 print(committed_at.server)
 db.close()

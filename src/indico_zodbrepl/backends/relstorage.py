@@ -27,7 +27,7 @@ ZODB.DB(ZODB.config.storageFromFile(open(sys.argv[1]))).close()
 SECONDS = 60.0
 
 
-REPLICA_SECONDS = 5
+REPLICA_SECONDS = 1
 """Seconds after which clients that use another server retry the primary."""
 CLIENT_CACHE_MB = 100
 """RelStorage's cache of object records in each client."""
