@@ -144,32 +144,24 @@ def start(
     """
     if not stage:
         return programs.Started([], {})
-    if NAME not in missing:
-        if restart_if_outdated(cluster, deadline, progress):
+    starts = NAME in missing
+    with left_alone(cluster, deadline, progress) if starts else contextlib.nullcontext():
+        if starts:
+            refusal = _amnesia(cluster)
+            if refusal is not None:
+                return programs.Started([], {NAME: refusal})
+            etcd_trust.write(cluster)
+            _write(
+                Layout(cluster).etcd_conf, config(cluster)
+            )  # it may be replaced since ``up`` did
+        elif restart_if_outdated(cluster, deadline, progress):
             progress(f"{NAME} has been restarted with its new files")
-        return _started(cluster, stage, (), deadline, progress)
-    with left_alone(cluster, deadline, progress):
-        refusal = _amnesia(cluster)
-        if refusal is not None:
-            return programs.Started([], {NAME: refusal})
-        etcd_trust.write(cluster)
-        _write(Layout(cluster).etcd_conf, config(cluster))  # it may be replaced since ``up`` did
-        return _started(cluster, stage, missing, deadline, progress)
-
-
-def _started(
-    cluster: Cluster,
-    stage: programs.Stage,
-    missing: Collection[str],
-    deadline: float,
-    progress: Tell,
-) -> programs.Started:
-    done = programs.start(cluster, stage, missing, deadline, progress)
-    if NAME not in done.failures:
-        _record(cluster)
-        if has_data(cluster):
-            settle(cluster)
-    elif has_data(cluster) and _is_removed(cluster):
+        done = programs.start(cluster, stage, missing, deadline, progress)
+        if NAME not in done.failures:
+            _record(cluster)
+            if has_data(cluster):
+                settle(cluster)
+    if NAME in done.failures and has_data(cluster) and _is_removed(cluster):
         done.failures[NAME] = OperatorError(
             "etcd does not start: the member of this host was removed from the cluster of etcd",
             f"the other members do not know {member.data_directory(cluster)} as one of theirs",

@@ -215,8 +215,8 @@ def hold(environment: Mapping[str, str]) -> None:
     """Wait, under supervisor, until it counts the program as started.
 
     Supervisor checks the exit code of a started program only.  It would answer an earlier exit with
-    some further starts and then give up: a refusal must not be repeated, and on a full or failing
-    disk the server has to start once that works.
+    some further starts and then give up: a refusal must not be repeated, but a server
+    whose disk is full or fails has to start as soon as the disk works.
     """
     if "SUPERVISOR_ENABLED" in environment:
         time.sleep(STARTED_AFTER_SECONDS + 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def speed(folder: Path) -> Cells:
         rows.append(
             (
                 label,
-                *(f"{each.median:.2f} ({_range(each)})" if each else "1" for each in ratios),
+                *map(_shown, ratios),
             )
         )
     size = run.settings["options"]["object-bytes"]
@@ -82,24 +82,13 @@ def lowest(folder: Path) -> Cells:
 def replication(folder: Path) -> Cells:
     """Return the rates of a run of `replication` relative to the control."""
     run = results.read(folder)
-    cases: dict[tuple[str, int], dict[str, str]] = {}
-    for row in summary.rows(run):
-        ratio = summary.ratios(run, row, CONTROL, METRIC)
-        name = row.parameters.get("transaction", row.test)
-        key = (str(name), int(row.parameters["processes"]))
-        text = "1" if ratio is None else f"{ratio.median:.2f} ({_range(ratio)})"
-        cases.setdefault(key, {})[row.storage] = text
-    columns = [
-        f"{OPERATIONS.get(name, name)}, {count} at once"
-        if count > 1
-        else OPERATIONS.get(name, name)
-        for name, count in cases
-    ]
-    rows = [
-        (label, *(each.get(name, "-") for each in cases.values()))
-        for name, label in run.settings["storages"].items()
-    ]
-    return Cells(("", *columns), rows, note=_made(run))
+
+    def case_of(row: summary.Row) -> str:
+        name = str(row.parameters.get("transaction", row.test))
+        count = int(row.parameters["processes"])
+        return OPERATIONS.get(name, name) + (f", {count} at once" if count > 1 else "")
+
+    return _relative(run, case_of, _made(run))
 
 
 def inside(folders: Sequence[Path]) -> Cells:
@@ -118,18 +107,29 @@ def inside(folders: Sequence[Path]) -> Cells:
             for each in run.measurements
         ],
     )
+    return _relative(
+        all_rounds,
+        lambda row: f"{INSIDE[row.test]}, {row.parameters['caches']} caches",
+        f"Medians of {len(runs) * rounds} rounds, with their 95 % confidence intervals.",
+    )
+
+
+def _relative(run: results.Run, case_of: Callable[[summary.Row], str], note: str) -> Cells:
+    """Return the rate of each storage in each case relative to the control."""
     cases: dict[str, dict[str, str]] = {}
-    for row in summary.rows(all_rounds):
-        name = f"{INSIDE[row.test]}, {row.parameters['caches']} caches"
-        ratio = summary.ratios(all_rounds, row, CONTROL, METRIC)
-        text = "1" if ratio is None else f"{ratio.median:.2f} ({_range(ratio)})"
-        cases.setdefault(name, {})[row.storage] = text
+    for row in summary.rows(run):
+        ratio = summary.ratios(run, row, CONTROL, METRIC)
+        cases.setdefault(case_of(row), {})[row.storage] = _shown(ratio)
     rows = [
-        (label, *(each[name] for each in cases.values()))
-        for name, label in runs[0].settings["storages"].items()
+        (label, *(each.get(name, "-") for each in cases.values()))
+        for name, label in run.settings["storages"].items()
     ]
-    note = f"Medians of {len(runs) * rounds} rounds, with their 95 % confidence intervals."
     return Cells(("", *cases), rows, note=note)
+
+
+def _shown(ratio: summary.Ratio | None) -> str:
+    """Return a ratio with its ends; "1" for the control."""
+    return f"{ratio.median:.2f} ({_range(ratio)})" if ratio else "1"
 
 
 def _range(ratio: summary.Ratio) -> str:

@@ -147,12 +147,19 @@ def test_a_restart_that_can_not_be_continued_is_tried_once(
         assert ["continued"] == stage.look(CONTINUE_SECONDS)
 
 
-def test_a_restart_whose_host_is_lost_keeps_no_other_node_from_rejoining(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("found", "seconds"),
+    [
+        pytest.param(left("restart", "a"), CLOSE_SECONDS, id="a restart whose host is lost"),
+        pytest.param(left("switchover", "c"), CONTINUE_SECONDS, id="a switchover after promotion"),
+    ],
+)
+def test_what_was_interrupted_keeps_no_other_node_from_rejoining(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Operation, seconds: float
 ) -> None:
-    stage = Stage(tmp_path, monkeypatch, left("restart", "a"), "it was left behind in epoch 6")
+    stage = Stage(tmp_path, monkeypatch, found, "it was left behind in epoch 6")
     assert [] == stage.look(0)
-    assert [] == stage.look(CLOSE_SECONDS - 1)
+    assert [] == stage.look(seconds - 1)
     assert ["closed"] == stage.look(1)
     assert ["closed", "rejoined"] == stage.look(2)
 
@@ -188,13 +195,3 @@ def test_a_switchover_that_was_interrupted_before_its_promotion_waits_for_a_pers
     stage = Stage(tmp_path, monkeypatch, found, "it was left behind in epoch 6")
     for _ in range(3):
         assert [] == stage.look(CLOSE_SECONDS)
-
-
-def test_a_switchover_that_was_interrupted_after_its_promotion_keeps_no_node_from_rejoining(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(tmp_path, monkeypatch, left("switchover", "c"), "it was left behind in epoch 6")
-    assert [] == stage.look(0)
-    assert [] == stage.look(CONTINUE_SECONDS - 1)
-    assert ["closed"] == stage.look(1)
-    assert ["closed", "rejoined"] == stage.look(2)
