@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -25,7 +26,7 @@ from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
-from indico_zodbrepl.host.remote import etcd_lock
+from indico_zodbrepl.host.remote import client, etcd_lock
 from indico_zodbrepl.operations import automatic, journal, maintenance, roles, single
 from indico_zodbrepl.operations.model import Context, Plan
 
@@ -176,6 +177,19 @@ def test_the_automation_preempts_a_command_which_stops_before_its_next_step(
             lock.check()
     with etcd_lock.held(one) as lock:
         lock.check()
+
+
+def test_calls_keep_the_key_of_the_operation_that_has_replaced_another_one_of_the_same_program(
+    one: Cluster,
+) -> None:
+    """Without one, agents do not check whether the operation was replaced as well."""
+    path = Layout(one).operation_lock
+    with contextlib.ExitStack() as replaced:
+        replaced.enter_context(etcd_lock.held(one))
+        with etcd_lock.held(one, preempting=True) as automation:
+            replaced.close()
+            assert automation.who.key == client.LOCK_KEYS[path]
+        assert path not in client.LOCK_KEYS
 
 
 def is_lost(lock: etcd_lock.EtcdLock) -> bool:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.backends.mariadb import config, received
+from indico_zodbrepl.backends.mariadb import config, received, replication
 from indico_zodbrepl.backends.mariadb.received import GTID, HEADER, MAGIC, NUMBER, QUERY, XID
 from indico_zodbrepl.cluster import Node, load
+from indico_zodbrepl.errors import OperatorError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster-relstorage-mariadb.conf"
 ROTATE = 4
@@ -55,6 +56,36 @@ def test_the_last_whole_transaction_of_a_relay_log_counts(
     node: Node, events: tuple[bytes, ...], expected: int
 ) -> None:
     assert received.last_number(write(node, "relay.000002", *events)) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [(0, False), (received.IN_USE, True), (received.IN_USE | 4, True)]
+)
+def test_a_binary_log_that_its_server_did_not_close_is_in_use(
+    node: Node, flags: int, *, expected: bool
+) -> None:
+    folder = config.data_folder(node)
+    assert not received.is_in_use(folder)
+    write(node, "binlog.000001", transaction(7))
+    header = HEADER.pack(0, 15, 1, HEADER.size, 0, flags)
+    (folder / "binlog.000002").write_bytes(MAGIC + header + transaction(8))
+    (folder / "binlog.state").write_text("0-1-8\n")
+    assert received.is_in_use(folder) is expected
+    (folder / "binlog.000003").write_bytes(MAGIC)
+    assert received.is_in_use(folder)
+
+
+@pytest.mark.parametrize("state", ["", "0-1-7\n"])
+def test_where_a_server_ended_that_could_not_record_it_is_unknown(node: Node, state: str) -> None:
+    """Its disk is full, for example; a switchover that believed it would lose commits."""
+    folder = config.data_folder(node)
+    header = HEADER.pack(0, 15, 1, HEADER.size, 0, received.IN_USE)
+    (folder / "binlog.000001").write_bytes(MAGIC + header + transaction(8))
+    (folder / "binlog.state").write_text(state)
+    with pytest.raises(OperatorError, match="did not shut down cleanly"):
+        replication.log_end(node)
+    write(node, "binlog.000001", transaction(8))
+    assert state.strip() == replication.log_end(node)
 
 
 def test_a_file_that_is_no_log_has_no_transaction(node: Node) -> None:

@@ -22,6 +22,8 @@ MAGIC = b"\xfebin"
 HEADER = struct.Struct("<IBIIIH")  # time, type, server, length with this, next position, flags
 NUMBER = struct.Struct("<Q")
 QUERY, XID, GTID = 2, 16, 162
+IN_USE = 1
+"""Flag of the first event of a binary log: the server that writes it has not closed it."""
 
 
 def record(node: Node, epoch: int) -> None:
@@ -81,6 +83,22 @@ def last_number(log: Path) -> int:
     """
     with log.open("rb") as file:
         return _last_number(file) if file.read(len(MAGIC)) == MAGIC else 0
+
+
+def is_in_use(folder: Path) -> bool:
+    """Return True if the newest binary log in a folder was not closed by its server.
+
+    False without one.  Raises OSError.
+    """
+    logs = sorted(folder.glob("binlog.[0-9]*"))
+    if not logs:
+        return False
+    with logs[-1].open("rb") as file:
+        first = file.read(len(MAGIC) + HEADER.size)
+    if len(first) < len(MAGIC) + HEADER.size or first[: len(MAGIC)] != MAGIC:
+        return True  # it was not even begun
+    flags: int = HEADER.unpack_from(first, len(MAGIC))[-1]
+    return bool(flags & IN_USE)
 
 
 def _last_number(file: BinaryIO) -> int:

@@ -142,9 +142,19 @@ def attach(node: Node, deadline: float) -> None:
 
 
 def log_end(node: Node) -> str:
-    """Return the position that a server recorded at its shutdown; empty if it has no log."""
+    """Return the position that a server recorded at its shutdown; empty if it has no log.
+
+    A server that could not write it, because its disk is full, for example, leaves its newest log
+    marked as in use.
+    """
     path = config.data_folder(node) / "binlog.state"
     try:
+        if received.is_in_use(config.data_folder(node)):
+            raise OperatorError(
+                f"node {node.name} did not shut down cleanly",
+                "its newest binary log is marked as in use; what it had is not certain",
+                exit_code=ExitCode.REFUSED,
+            )
         return last_positions(path.read_text("ascii"))
     except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(

@@ -142,7 +142,9 @@ class EtcdLock:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        LOCK_KEYS.pop(Layout(self._cluster).operation_lock, None)
+        path = Layout(self._cluster).operation_lock
+        if LOCK_KEYS.get(path) == self.who.key:  # not that of a holder who took it from this one
+            del LOCK_KEYS[path]
         self._ended.set()
         self._thread.join(2 * CALL_SECONDS)
         with contextlib.suppress(OperatorError):  # it is free after ``patience`` otherwise
