@@ -117,6 +117,7 @@ ON_THIS_HOST = {
         "acknowledging",
         "candidacy",
         "confirmed_commits",
+        "disks",
         "engine_control",
         "epochs",
         "history",

@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 from indico_zodbrepl.automation import completion
 from indico_zodbrepl.automation.backoff import Backoff
+from indico_zodbrepl.automation.calm import Calm
 from indico_zodbrepl.automation.campaign import Campaign, Won, check_writes
 from indico_zodbrepl.automation.candidates import Verdict
 from indico_zodbrepl.automation.decisions import Act, Circumstances, Decision, Own, decide
+from indico_zodbrepl.automation.full_disks import FullDisk
 from indico_zodbrepl.automation.leaving import Leaver
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.observed import Observed
@@ -32,7 +34,6 @@ from indico_zodbrepl.host import epochs, state
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import prepare
 from indico_zodbrepl.host.leader_file import announce
-from indico_zodbrepl.host.remote.etcd_lock import patience
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
 from indico_zodbrepl.probing import times
 
@@ -70,7 +71,10 @@ class Automation:
         self._obstacle = ""
         self._leaver = Leaver(cluster)
         self._completed: set[int] = set()  # epochs whose take-over this process completes
-        self._rejoining = Rejoiner(cluster, installation, self._calm_leader, self._last_leader)
+        calm = Calm(cluster, self._view)
+        self._calm = calm
+        self._rejoining = Rejoiner(cluster, installation, calm.leader, calm.last_leader)
+        self._full_disk = FullDisk(cluster, self._view, calm.leader, lambda: self._reign)
         self._publisher = Publisher(
             cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
         )
@@ -97,6 +101,7 @@ class Automation:
                 self._view.wait(now() + RETRY_SECONDS)
         if started:
             self._rejoining.stop()
+            self._full_disk.stop()
             self._publisher.stop()
             self._view.stop()
         if self._reign is not None:
@@ -113,6 +118,7 @@ class Automation:
         self._view.start()
         self._publisher.start()
         self._rejoining.start()
+        self._full_disk.start()
 
     def _once_more(self) -> None:
         reign = self._reign
@@ -140,7 +146,7 @@ class Automation:
             say(f"node {own.node} leads in epoch {reign.epoch}")
             reign.promoted()
             self._complete_if_needed(reign.stored.record)
-        elif not self._operates(self._view.known):
+        elif not self._calm.operates():
             reign.give_up(f"no operation promotes node {own.node} any more")
 
     def _waits_for_lease(self, reign: Reign) -> bool:
@@ -162,7 +168,7 @@ class Automation:
         around = Circumstances(
             paused="" if paused is None else f"by {paused.by}: {paused.reason}",
             alone=known.sync is not None and known.sync.alone,
-            operation=self._operates(known),
+            operation=self._calm.operates(),
             outdated=outdated,
             unfit_until=self._backoff.until,
         )
@@ -250,7 +256,7 @@ class Automation:
                 stored,
                 sent,
                 leads=leads,
-                is_paused=lambda: self._leaves_alone(stored.record.node),
+                is_paused=lambda: self._calm.leaves_alone(stored.record.node),
                 vouch=self._publisher.record,
                 on_end=self._view.wake,
             )
@@ -361,41 +367,9 @@ class Automation:
                 return record is not None and record.epoch > leader.epoch
         return False
 
-    def _leaves_alone(self, node: str) -> bool:
-        """Return True while a node's server may stop without losing its role."""
-        known = self._view.known
-        stops = "" if known.operation is None else known.operation.record.stops
-        return known.paused is not None or (stops == node and self._operates(known))
-
-    def _calm_leader(self) -> Leader | None:
-        """Return the leader; None while no former primary may rejoin."""
-        seen = self._calm()
-        if seen is None or not seen.moved or seen.is_free(self._timing):
-            return None
-        return seen.leader
-
-    def _last_leader(self) -> str:
-        """Return which node led last; empty while one leads, or nobody may act."""
-        seen = self._calm()
-        if seen is None or seen.leader is None or not seen.is_free(self._timing):
-            return ""
-        return seen.leader.node
-
-    def _calm(self) -> Observed | None:
-        """Return what is known of the leader key; None while the automation does not act on it."""
-        known = self._view.known
-        return None if known.paused is not None or self._operates(known) else known.observed
-
     def _announce(self, leader: Leader) -> None:
         """Name a leader to the clients of this host."""
         try:
             announce(self._cluster, leader)
         except (OSError, OperatorError) as error:
             say(f"clients of this host find node {leader.node} by themselves: {error}")
-
-    def _operates(self, known: Known) -> bool:
-        return (
-            known.operation is not None
-            and known.operation.record.identifier != ""
-            and now() - known.operation_since < patience(self._cluster)
-        )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from indico_zodbrepl.automation import promises
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.renewal import Reign
+from indico_zodbrepl.automation.reports import REPEAT_SECONDS
 from indico_zodbrepl.automation.settling import Seen, Settler
 from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, Timing, now
@@ -18,6 +19,7 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Member, Store, Sync
 from indico_zodbrepl.host import acknowledging, confirmed_commits, history, state
+from indico_zodbrepl.host.disks import Room, disk_of
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.promise import ALONE
@@ -28,8 +30,6 @@ from indico_zodbrepl.probing.answers import Acknowledging
 ASKING = "asking"
 UNKNOWN_TID = (1 << 64) - 1
 """The last transaction of a server that does not answer: the host's record of its data decides."""
-REPEAT_SECONDS = 5.0
-"""An unchanged report is written again after this time, to show that it is up to date."""
 
 
 class Publisher:
@@ -91,7 +91,14 @@ class Publisher:
         present = state.current(self._cluster, node)
         known = history.known(node, present)
         condition = "" if known.condition is Condition.OK else str(known.condition)
-        found = Member(node.name, self._cluster.here or "", present.epoch, condition=condition)
+        disk = disk_of(node.data_directory)
+        found = Member(
+            node.name,
+            self._cluster.here or "",
+            present.epoch,
+            condition=condition,
+            full=disk is not None and disk.room is Room.FULL,
+        )
         record = confirmed_commits.read(self._cluster, node)
         reign = self._reign()
         try:

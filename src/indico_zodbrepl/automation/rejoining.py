@@ -28,6 +28,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import history, promise, state
+from indico_zodbrepl.host.disks import Room, disk_of
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
@@ -55,13 +56,17 @@ BEHIND_SECONDS = 20.0
 FIRST_SECONDS = 5.0
 """After the first such attempt; each further one doubles the pause.
 
-After one that met a network fault, a failover that is not complete, or a primary that does not
-serve, it stays so.
+After one that met a network fault, a failover that is not complete, a primary that does not serve,
+or a full disk, it stays so.
 """
 
 
 class OthersNotReadyError(OperatorError):
     """A node can't rejoin at the moment; what it has is not the reason."""
+
+
+class NoRoomError(OperatorError):
+    """The disk of a node that has to rejoin is full; that was found before its data were read."""
 
 
 class Rejoiner:
@@ -232,6 +237,9 @@ class Rejoiner:
         return True
 
     def _rejoin(self, node: Node, why: str) -> None:
+        disk = disk_of(node.data_directory)
+        if disk is not None and disk.room is Room.FULL:
+            raise NoRoomError("its disk is full", str(disk))
         led = history.known(node, state.current(self._cluster, node)).epoch
         found = promise.fate(promise.read(node), led)
         plan = planning.prepare(
@@ -291,9 +299,14 @@ class Rejoiner:
 
 
 def passes(error: OperatorError | None) -> bool:
-    """Return True for an error that ends without anybody's help.  Pure."""
+    """Return True for an error that ends without anybody's help, or costs nothing again.  Pure."""
     kinds = (
-        HostAwayError | EtcdAwayError | LockLostError | store.UnfinishedError | OthersNotReadyError
+        HostAwayError
+        | EtcdAwayError
+        | LockLostError
+        | store.UnfinishedError
+        | OthersNotReadyError
+        | NoRoomError
     )
     return isinstance(error, kinds)
 

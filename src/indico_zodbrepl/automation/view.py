@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from indico_zodbrepl.automation.observed import Observed, after
+from indico_zodbrepl.automation.reports import Report, reported
 from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import now
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.following import Change, Following
-from indico_zodbrepl.etcd.keys import Leader, Operation, Paused, Store, Stored, Sync, stored_of
+from indico_zodbrepl.etcd.keys import (
+    Leader,
+    Operation,
+    Paused,
+    Store,
+    Stored,
+    Sync,
+    stored_of,
+)
 
 PAUSE_SECONDS = 1.0
 """Between two attempts to follow the changes after etcd has refused it."""
@@ -23,6 +33,7 @@ class Known:
 
     Attributes:
         observed: what the moments of the leader key's changes say; None before etcd's first answer.
+        reports: by node.
     """
 
     observed: Observed | None = None
@@ -31,6 +42,7 @@ class Known:
     paused: Paused | None = None
     operation: Stored[Operation] | None = None
     operation_since: float = 0.0
+    reports: Mapping[str, Report] = dataclasses.field(default_factory=dict)
 
 
 class View:
@@ -126,6 +138,9 @@ class View:
             if known is None or known.revision < revision or found is None:
                 self.note(found, now())
             return
+        if change.key.startswith(keys.members):
+            self._take_report(change.key.removeprefix(keys.members), change)
+            return
         with self._changed:
             if change.key == keys.sync.name:
                 sync = stored_of(change, keys.sync)
@@ -148,6 +163,16 @@ class View:
                 return
             self._marks += 1
             self._changed.notify_all()
+
+    def _take_report(self, node: str, change: Change) -> None:
+        reports = dict(self.known.reports)
+        before = reports.pop(node, None)
+        with contextlib.suppress(OperatorError):  # one that can't be read says nothing
+            found = stored_of(change, self._store.keys.member(node))
+            if found is not None:
+                reports[node] = reported(before, found.record, now())
+        with self._changed:
+            self._known = dataclasses.replace(self._known, reports=reports)
 
 
 def _role(observed: Observed) -> tuple[object, ...]:

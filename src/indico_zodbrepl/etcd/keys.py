@@ -85,6 +85,7 @@ class Member:
         lease_left: seconds; None if it has no lease.
         problem: why it could not become the primary; empty if it could.
         doubt: why its data may lack commits that it has confirmed; empty if they hold all.
+        full: True if its disk is full.
         at: ISO 8601 in UTC, by the clock of its host.
     """
 
@@ -98,6 +99,7 @@ class Member:
     problem: str = ""
     at: str = ""
     doubt: str = ""
+    full: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

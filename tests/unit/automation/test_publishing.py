@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from indico_zodbrepl.automation import publishing
 from indico_zodbrepl.automation.publishing import Publisher
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.etcd.keys import Key, Member
 from indico_zodbrepl.host import confirmed_commits
+from indico_zodbrepl.host.disks import Disk
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -51,3 +53,15 @@ def test_a_node_whose_server_does_not_answer_is_no_proof_either(
     found = written.members["b"]
     assert found.problem
     assert bool(found.doubt) == (not settled)
+
+
+@pytest.mark.parametrize("free", [0, 200 << 30])
+def test_a_report_says_if_the_nodes_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    monkeypatch.setattr(publishing, "disk_of", lambda _folder: Disk(free, 500 << 30, 1))
+    cluster = load(EXAMPLE, tmp_path)
+    written: Any = Written()
+    view: Any = None
+    Publisher(cluster, written, view, lambda: None, lambda: "")._report(cluster.node("b"))
+    assert (free == 0) is written.members["b"].full

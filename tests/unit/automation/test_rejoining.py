@@ -30,6 +30,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import history, state
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockLostError
@@ -302,6 +303,33 @@ def test_a_node_rejoins_soon_after_its_primary_serves_however_long_that_took(
         rejoiner.look(node, LEADER)
         found.append(rejoiner._not_before["a"] - 1000.0)
     assert found == pauses
+
+
+def test_a_node_whose_disk_is_full_rejoins_as_soon_as_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of its data is read before; other nodes may need it for each commit."""
+    cluster = load(EXAMPLE, tmp_path)
+    at, free, planned = 1000.0, 0, []
+
+    def prepare(*_: object) -> Refusal:
+        planned.append(at)
+        return Refusal("", "", ())
+
+    monkeypatch.setattr(planning, "prepare", prepare)
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    monkeypatch.setattr(rejoining, "now", lambda: at)
+    monkeypatch.setattr(rejoining, "disk_of", lambda _folder: Disk(free, 500 << 30, 1))
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER, str)
+    monkeypatch.setattr(rejoiner, "_why", lambda *_: "it led")
+    for _attempt in range(8):
+        rejoiner.look(cluster.node("a"), LEADER)
+        assert FIRST_SECONDS == rejoiner._not_before["a"] - at
+        at += FIRST_SECONDS
+    assert [] == planned
+    free = 1 << 30
+    rejoiner.look(cluster.node("a"), LEADER)
+    assert [at] == planned
 
 
 @pytest.mark.parametrize(
