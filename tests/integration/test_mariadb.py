@@ -5,6 +5,7 @@ Each test leaves the cluster with a primary and a follower that has joined it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from clusters import ClusterUnderTest, running, settles_at, wait_until
+from disks import SIZE, fill, small_disk_or_skip
 from operations import last_entry, succeed
 from storage_writer import Writer, numbers_on
 
@@ -299,6 +301,30 @@ def test_a_killed_primary_that_is_just_started_drops_nothing_that_it_acknowledge
     succeed(pair, "rejoin", old)
     assert left == last_entry(pair).figures["lost_transactions"]
     wait_until_healthy(pair)
+
+
+@pytest.mark.exhaustive
+def test_a_follower_goes_on_waiting_when_its_full_disk_has_room_until_its_server_is_killed(
+    tmp_path: Path, home: Path
+) -> None:
+    pair = ClusterUnderTest(tmp_path, home, backend="relstorage-mariadb")
+    node = pair.cluster.node("b")
+
+    def waits() -> bool:
+        return native_of(pair.cluster).waits_for_room(node, time.monotonic() + 2.0)
+
+    with contextlib.closing(small_disk_or_skip("b", node.data_directory, SIZE)), running(pair):
+        wait_until_healthy(pair)
+        assert not waits()
+        with Writer(pair) as writer:
+            ballast = fill(node.data_directory)
+            wait_until(waits, "the follower waits")
+            ballast.unlink()
+            assert waits()
+            os.kill(server_of(pair.pid_of("node-b")), signal.SIGKILL)
+            writer.goes_on()
+        wait_until_healthy(pair)
+        assert not waits()
 
 
 @pytest.mark.exhaustive

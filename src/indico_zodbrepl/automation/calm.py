@@ -27,6 +27,10 @@ class Calm:
             and now() - known.operation_since < self._patience
         )
 
+    def acts(self) -> bool:
+        """Return True unless an operation runs or the automation is paused."""
+        return self._view.known.paused is None and not self.operates()
+
     def leaves_alone(self, node: str) -> bool:
         """Return True while a node's server may stop without losing its role."""
         known = self._view.known
@@ -49,5 +53,4 @@ class Calm:
 
     def _observed(self) -> Observed | None:
         """Return what is known of the leader key; None while the automation does not act on it."""
-        known = self._view.known
-        return None if known.paused is not None or self.operates() else known.observed
+        return self._view.known.observed if self.acts() else None

@@ -74,7 +74,7 @@ class Automation:
         calm = Calm(cluster, self._view)
         self._calm = calm
         self._rejoining = Rejoiner(cluster, installation, calm.leader, calm.last_leader)
-        self._full_disk = FullDisk(cluster, self._view, calm.leader, lambda: self._reign)
+        self._full_disk = FullDisk(cluster, self._view, calm, lambda: self._reign)
         self._publisher = Publisher(
             cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
         )

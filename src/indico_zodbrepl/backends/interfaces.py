@@ -270,6 +270,12 @@ class NativeReplication(Protocol):
         the function every few seconds, on the node's host, while the server refuses clients.
         """
 
+    def waits_for_room(self, node: Node, deadline: float) -> bool:
+        """Return True if a server waits for room on its disk, although that has some.
+
+        Runs on the node's host.
+        """
+
     def has_led(self, node: Node) -> bool:
         """Return True if a node's data were a primary's since they were made or joined another.
 

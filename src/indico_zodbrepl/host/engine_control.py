@@ -202,7 +202,14 @@ class DatabaseControl(ServerControl):
                 exit_code=ExitCode.REFUSED,
             )
         note = {"until": time.clock_gettime(time.CLOCK_BOOTTIME) + detached_for}
-        write_atomically(_note(self._node), json.dumps(note))
+        try:
+            write_atomically(_note(self._node), json.dumps(note))
+        except OSError as error:  # without the note it would stay away
+            raise ServerRefusedError(
+                f"node {self._node.name} can't detach",
+                f"{_note(self._node)}: {error.strerror}",
+                exit_code=ExitCode.REFUSED,
+            ) from error
         position = native_of(self._cluster).detach(self._cluster, self._node, deadline)
         return dataclasses.replace(found, last_tid=position, detached_for=detached_for)
 

@@ -20,15 +20,15 @@ from indico_zodbrepl.automation.full_disks import (
 )
 from indico_zodbrepl.automation.reports import REPEAT_SECONDS, Report, reported
 from indico_zodbrepl.automation.view import Known
-from indico_zodbrepl.cluster import load
-from indico_zodbrepl.etcd.keys import Leader, Member, Sync
+from indico_zodbrepl.cluster import Node, load
+from indico_zodbrepl.etcd.keys import Member, Sync
 from indico_zodbrepl.host.disks import Disk
 
-EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster-relstorage-mariadb.conf"
 NODES = ("a", "b", "c")
-LEADER = Leader("a", "h1", 7, 1)
 SYNC = Sync(7, 1, "fsync", members=("b", "c"))
 NOW = 1000.0
+WAITED = "its server waited for room on its disk, which has some again"
 B = Member("b", "h2", 7, role="secondary")
 C = Member("c", "h3", 7, role="secondary")
 
@@ -105,29 +105,57 @@ class Stage:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = NOW
         self.free = 0
-        self.leader: Leader | None = LEADER
-        self.given: list[str] = []
-        cluster = load(EXAMPLE, folder)
-        self.reign: Any = SimpleNamespace(
-            node=cluster.node("a"), leads=True, over="", give_up=self.given.append
-        )
+        self.acts = True
         self.heard = True
+        self.sync = dataclasses.replace(SYNC, members=("b",))
+        self.asked = 0
+        self.waits = False
+        self.killed: list[str] = []
+        self.given: list[str] = []
+        source = folder / "cluster.conf"
+        source.write_text(EXAMPLE.read_text())
+        cluster = load(source, folder)
+        self.node = cluster.node("a")
+        self.reign: Any = SimpleNamespace(
+            node=self.node, epoch=7, leads=True, over="", give_up=self.given.append
+        )
         view: Any = self
-        self.disk = FullDisk(cluster, view, lambda: self.leader, lambda: self.reign)
+        calm: Any = SimpleNamespace(acts=lambda: self.acts)
+        self.disk = FullDisk(cluster, view, calm, lambda: self.reign)
         monkeypatch.setattr(full_disks, "now", lambda: self.now)
         monkeypatch.setattr(full_disks, "disk_of", lambda _folder: Disk(self.free, 500 << 30, 1))
+        native = SimpleNamespace(waits_for_room=self._ask)
+        monkeypatch.setattr(full_disks, "native_of", lambda _cluster: native)
+        monkeypatch.setattr(full_disks, "ServerProcess", self._process)
 
     @property
     def known(self) -> Known:
         heard = self.now if self.heard else None
-        sync = dataclasses.replace(SYNC, members=("b",))
-        return Known(sync=sync, reports={"b": Report(B, heard)})
+        return Known(sync=self.sync, reports={"b": Report(B, heard)})
 
     def look(self, later: float = 0.0) -> list[str]:
         """Look after so many more seconds; return why the role was given away until now."""
         self.now += later
-        self.disk.look()
+        self.disk.look(self.node)
         return self.given
+
+    def make_room(self) -> list[str]:
+        """Let the disk be full for a moment, and have room then."""
+        self.look()
+        self.free = LEAST_BYTES
+        return self.look(1)
+
+    def _ask(self, node: Node, _deadline: float) -> bool:
+        assert node == self.node
+        self.asked += 1
+        return self.waits
+
+    def _process(self, _cluster: object, node: Node, _on_change: object) -> Any:
+        def kill() -> bool:
+            self.killed.append(node.name)
+            return True
+
+        return SimpleNamespace(pid=7, kill=kill, close=lambda: None)
 
 
 @pytest.fixture
@@ -160,13 +188,16 @@ def test_a_leader_that_nobody_has_replaced_gives_its_role_away_again_after_a_min
     assert 2 == len(stage.look(1))
 
 
-@pytest.mark.parametrize("other", [None, Leader("b", "h2", 8, 1)], ids=["not calm", "replaced"])
-def test_nothing_is_given_away_by_whom_the_key_does_not_name(
-    stage: Stage, other: Leader | None
-) -> None:
-    stage.leader = other
+def test_nothing_is_done_while_an_operation_runs_or_the_automation_is_paused(stage: Stage) -> None:
     stage.look()
+    stage.acts = False
+    stage.waits = True
     assert [] == stage.look(FULL_SECONDS)
+    stage.free = LEAST_BYTES
+    assert [] == stage.look(1)
+    assert not stage.asked
+    stage.acts = True
+    assert [WAITED] == stage.look(1)
 
 
 @pytest.mark.parametrize("change", [{"leads": False}, {"over": "it has ended"}])
@@ -180,13 +211,56 @@ def test_a_reign_that_has_not_begun_or_has_ended_is_left_alone(
     assert [] == stage.look(FULL_SECONDS)
 
 
-def test_that_nobody_can_succeed_is_told_once_a_minute(
+def test_the_server_of_a_node_that_is_being_promoted_is_not_killed(stage: Stage) -> None:
+    stage.reign.leads = False
+    stage.waits = True
+    assert [] == stage.make_room()
+    assert not stage.killed
+
+
+def test_that_nobody_can_succeed_is_told_once_until_somebody_can(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage.heard = False
     stage.look()
-    for _ in range(2):
-        stage.look(FULL_SECONDS)
-    assert [] == stage.given
+    for _ in range(20):
+        assert [] == stage.look(FULL_SECONDS)
     said = capsys.readouterr().out
-    assert 1 == said.count("the disk of node a is full (0 MiB free), and it keeps its role")
+    assert 1 == said.count("the disk of node a is full, and it keeps its role")
+    stage.heard = True
+    assert 1 == len(stage.look(1))
+
+
+def test_a_leader_whose_server_does_not_notice_room_gives_its_role_away(stage: Stage) -> None:
+    """The leader itself may lead again: a new server does not wait."""
+    stage.waits = True
+    stage.heard = False
+    assert [WAITED] == stage.make_room()
+    assert not stage.killed
+
+
+@pytest.mark.parametrize(
+    "sync",
+    [
+        Sync(7, 0, "fsync"),
+        dataclasses.replace(SYNC, alone=True),
+        dataclasses.replace(SYNC, epoch=6),
+    ],
+    ids=["asynchronous", "alone", "of another epoch"],
+)
+def test_a_leader_with_commits_that_only_it_may_have_may_wait(stage: Stage, sync: Sync) -> None:
+    stage.waits = True
+    stage.sync = sync
+    assert [] == stage.make_room()
+    assert not stage.killed
+
+
+@pytest.mark.parametrize(("waits", "expected"), [(True, ["a"]), (False, [])])
+def test_the_server_of_a_follower_that_does_not_notice_room_is_killed(
+    stage: Stage, expected: list[str], *, waits: bool
+) -> None:
+    stage.reign = None
+    stage.waits = waits
+    stage.make_room()
+    stage.look(1)
+    assert (expected, 1) == (stage.killed, stage.asked)

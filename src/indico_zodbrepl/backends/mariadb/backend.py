@@ -139,6 +139,9 @@ class MariaDB(native_replication.NativeServers):
     def recovery_watch(self, node: Node) -> Callable[[], bool]:
         return lambda: False  # its recovery needs nobody else's log
 
+    def waits_for_room(self, node: Node, deadline: float) -> bool:
+        return status.waits_for_room(node, deadline)
+
     def has_led(self, node: Node) -> bool:
         return config.led_mark(node).exists()
 

@@ -14,6 +14,7 @@ from indico_zodbrepl.backends.mariadb.sql import (
     RefusedStatement,
     Row,
     Session,
+    at_socket,
     session,
 )
 from indico_zodbrepl.cluster import Address, Cluster, Node, Role
@@ -30,6 +31,7 @@ from indico_zodbrepl.probing.answers import (
     ServerRole,
 )
 from indico_zodbrepl.probing.reading import clean
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 YES = "Yes"
 # The primary's logs do not hold what the follower requests.
@@ -379,3 +381,20 @@ def transactions(cluster: Cluster) -> str:
     own = config.settings_of(cluster)
     table = "transaction" if own.keep_history else "object_state"
     return f"`{own.database}`.`{table}`"
+
+
+def waits_for_room(node: Node, deadline: float) -> bool:
+    """Return True if a server waits for room; see ``NativeReplication.waits_for_room``.
+
+    The thread that waits holds a lock of the binary log or of the received one, which one of these
+    statements needs.
+    """
+    try:
+        with at_socket(config.server_socket(node), deadline) as server:
+            server.rows("SHOW MASTER STATUS")
+            server.rows("SHOW SLAVE STATUS")
+    except ProbeError as error:
+        return error.kind is FailureKind.SILENT
+    except OSError:
+        return False  # it does not run
+    return False

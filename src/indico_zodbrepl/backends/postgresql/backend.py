@@ -147,6 +147,9 @@ class PostgreSQL(native_replication.NativeServers):
         stands_still = server.recovery_stands_still()
         return lambda: stands_still(server.pid(node))
 
+    def waits_for_room(self, node: Node, deadline: float) -> bool:
+        return False  # it refuses what it has no room for
+
     def has_led(self, node: Node) -> bool:
         return data.exists(node) and not data.follows(node)
 
