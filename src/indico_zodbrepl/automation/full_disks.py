@@ -122,9 +122,11 @@ class FullDisk:
     def look(self, node: Node) -> None:
         """Give the role of a node away whose disk is full; end a server that waits in vain."""
         disk = disk_of(node.data_directory)
-        if disk is None or not self._calm.acts():
+        at, name, reign = now(), node.name, self._reign_of(node)
+        # An operation may wait for a follower that waits.
+        acts = self._calm.acts() if reign else not self._calm.leaves_alone(name)
+        if disk is None or not acts:
             return
-        at, name = now(), node.name
         if disk.free >= LEAST_BYTES:
             if name in self._since:
                 del self._since[name]
@@ -132,7 +134,6 @@ class FullDisk:
                 self._end_wait(node)
             return
         since = self._since.setdefault(name, at)
-        reign = self._reign_of(node)
         if reign is None or not reign.leads or at - since < FULL_SECONDS:
             return
         if self._has_successor(reign):

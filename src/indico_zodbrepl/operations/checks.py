@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Self
@@ -23,6 +24,8 @@ CATCH_UP_POLL_SECONDS = 0.2
 TELL_SECONDS = 2.0
 LOCK_SECONDS = 2.0
 FOLLOW_SECONDS = 60.0
+UNTOLD_SECONDS = 5.0
+"""For a node to follow although the order to it failed; the take-over may have told it before."""
 INDICO_SECONDS = 60.0
 VERIFY_SECONDS = 15.0
 CATCH_UP_SECONDS = 3600.0
@@ -34,7 +37,8 @@ class SeeFollowing(Step):
     """Wait until a node follows its upstream and has what the primary had at the start.
 
     One that was demoted in place is now compared with its upstream, as at a start.  Nothing
-    waits for one whose server does not run.
+    waits for one whose server does not run, and little for one that could not be told to follow,
+    because its disk is full, for example: all other operations wait meanwhile.
     """
 
     action = "see-following"
@@ -53,12 +57,14 @@ class SeeFollowing(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        cluster = context.cluster
-        if STARTS_LATER in context.results.get(("follow", self.subject), {}):
+        cluster, told = context.cluster, ("follow", self.subject)
+        if STARTS_LATER in context.results.get(told, {}):
             return {}
+        planned = {(step.action, step.subject) for step in context.plan.steps}
+        is_untold = told in planned and told not in context.results
         wait(
             context,
-            self,
+            dataclasses.replace(self, seconds=UNTOLD_SECONDS) if is_untold else self,
             Following(
                 cluster,
                 cluster.node(self.subject),

@@ -120,7 +120,8 @@ class Stage:
             node=self.node, epoch=7, leads=True, over="", give_up=self.given.append
         )
         view: Any = self
-        calm: Any = SimpleNamespace(acts=lambda: self.acts)
+        self.alone = False
+        calm: Any = SimpleNamespace(acts=lambda: self.acts, leaves_alone=lambda _name: self.alone)
         self.disk = FullDisk(cluster, view, calm, lambda: self.reign)
         monkeypatch.setattr(full_disks, "now", lambda: self.now)
         monkeypatch.setattr(full_disks, "disk_of", lambda _folder: Disk(self.free, 500 << 30, 1))
@@ -253,6 +254,16 @@ def test_a_leader_with_commits_that_only_it_may_have_may_wait(stage: Stage, sync
     stage.sync = sync
     assert [] == stage.make_room()
     assert not stage.killed
+
+
+def test_an_operation_that_may_wait_for_a_follower_does_not_keep_it_waiting(stage: Stage) -> None:
+    stage.reign = None
+    stage.acts = False
+    stage.waits = stage.alone = True
+    stage.look()
+    stage.alone = False
+    stage.make_room()
+    assert ["a"] == stage.killed
 
 
 @pytest.mark.parametrize(("waits", "expected"), [(True, ["a"]), (False, [])])

@@ -15,8 +15,8 @@ from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.operations_interface import LockLostError
 from indico_zodbrepl.host.role_changes import Changed
 from indico_zodbrepl.operations import checks, roles
-from indico_zodbrepl.operations.checks import SeeFollowing
-from indico_zodbrepl.operations.model import Step
+from indico_zodbrepl.operations.checks import UNTOLD_SECONDS, SeeFollowing
+from indico_zodbrepl.operations.model import Figures, Step
 from indico_zodbrepl.operations.roles import Follow
 
 __all__ = ["cluster"]  # a fixture
@@ -90,6 +90,31 @@ def test_an_assignment_that_fails_for_another_reason_fails_the_step(
     with pytest.raises(OperatorError, match="the state can't be written"):
         follow().do(context(cluster))
     assert ["assign"] == server.done
+
+
+@pytest.mark.parametrize(
+    ("steps", "results", "expected"),
+    [
+        ((), {}, 10.0),
+        ((follow(),), {("follow", "b"): {}}, 10.0),
+        ((follow(),), {}, UNTOLD_SECONDS),
+    ],
+    ids=["no order is planned", "it was told", "the order failed"],
+)
+def test_little_is_waited_for_a_node_that_could_not_be_told_to_follow(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: tuple[Step, ...],
+    results: dict[tuple[str, str], Figures],
+    expected: float,
+) -> None:
+    """With `synchronous 1` each commit may need another node, whose rejoin waits meanwhile."""
+    waited: list[float] = []
+    monkeypatch.setattr(checks, "wait", lambda _context, step, _found: waited.append(step.seconds))
+    made = context(cluster)
+    plan = dataclasses.replace(made.plan, steps=steps)
+    step(SeeFollowing, upstream="a").do(dataclasses.replace(made, plan=plan, results=results))
+    assert [expected] == waited
 
 
 def test_a_wait_ends_when_another_operation_has_replaced_its_own(
