@@ -11,7 +11,6 @@ It is killed then, and starts again at once.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
@@ -21,7 +20,7 @@ from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.renewal import Reign
 from indico_zodbrepl.automation.reports import Report
 from indico_zodbrepl.automation.server import ServerProcess
-from indico_zodbrepl.automation.threads import thread
+from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import now
 from indico_zodbrepl.automation.view import View
 from indico_zodbrepl.backends import backend_of, native_of
@@ -88,7 +87,7 @@ def _can_lead(found: Report, now: float) -> bool:
 
 
 class FullDisk:
-    """A thread that looks at the disks of this host's nodes.
+    """Looks at the disks of this host's nodes, in ``thread``.
 
     Args:
         reign: returns the reign of this host's node, if it leads.
@@ -101,23 +100,15 @@ class FullDisk:
         self._view = view
         self._calm = calm
         self._reign = reign
-        self._ended = threading.Event()
         self._since: dict[str, float] = {}
         self._not_before = 0.0
         self._once = Once()
-        self._thread = thread("full-disk", self._run)
+        self.thread = Repeated("full-disk", INTERVAL_SECONDS, self._look_at_all)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(INTERVAL_SECONDS):
-            for node in self._cluster.local.nodes:
-                if node.managed:
-                    self.look(node)
+    def _look_at_all(self) -> None:
+        for node in self._cluster.local.nodes:
+            if node.managed:
+                self.look(node)
 
     def look(self, node: Node) -> None:
         """Give the role of a node away whose disk is full; end a server that waits in vain."""

@@ -71,12 +71,14 @@ class Automation:
         self._obstacle = ""
         self._leaver = Leaver(cluster)
         self._completed: set[int] = set()  # epochs whose take-over this process completes
-        calm = Calm(cluster, self._view)
-        self._calm = calm
-        self._rejoining = Rejoiner(cluster, installation, calm.leader, calm.last_leader)
-        self._full_disk = FullDisk(cluster, self._view, calm, lambda: self._reign)
+        self._calm = Calm(cluster, self._view)
         self._publisher = Publisher(
             cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
+        )
+        self._threads = (
+            self._publisher.thread,
+            Rejoiner(cluster, installation, self._calm.leader, self._calm.last_leader).thread,
+            FullDisk(cluster, self._view, self._calm, lambda: self._reign).thread,
         )
 
     def run(self) -> None:
@@ -100,9 +102,8 @@ class Automation:
                 self._once.say("problem", f"{error.notice}: {error.detail}")
                 self._view.wait(now() + RETRY_SECONDS)
         if started:
-            self._rejoining.stop()
-            self._full_disk.stop()
-            self._publisher.stop()
+            for each in self._threads:
+                each.stop()
             self._view.stop()
         if self._reign is not None:
             self._reign.stop()
@@ -116,9 +117,8 @@ class Automation:
         """Begin to use the keys.  Raises OperatorError if they belong to another cluster."""
         self._store.own(self._timing.lease / 3)
         self._view.start()
-        self._publisher.start()
-        self._rejoining.start()
-        self._full_disk.start()
+        for each in self._threads:
+            each.start()
 
     def _once_more(self) -> None:
         reign = self._reign

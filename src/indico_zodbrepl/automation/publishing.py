@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Callable
 
 from indico_zodbrepl.automation import promises
@@ -12,7 +11,7 @@ from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.renewal import Reign
 from indico_zodbrepl.automation.reports import REPEAT_SECONDS
 from indico_zodbrepl.automation.settling import Seen, Settler
-from indico_zodbrepl.automation.threads import thread
+from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, Timing, now
 from indico_zodbrepl.automation.view import View
 from indico_zodbrepl.cluster import Cluster, Node
@@ -33,7 +32,7 @@ UNKNOWN_TID = (1 << 64) - 1
 
 
 class Publisher:
-    """A thread that writes ``members/NODE`` and, for the leader, ``sync``.
+    """Writes ``members/NODE`` and, for the leader, ``sync``, in ``thread``.
 
     Args:
         reign: returns the reign of this host's node, if it leads.
@@ -54,29 +53,21 @@ class Publisher:
         self._reign = reign
         self._obstacle = obstacle
         self._timing = Timing(cluster.lease)
-        self._ended = threading.Event()
         self._written: dict[str, tuple[Member, float]] = {}
         self._once = Once()
         self._settler = Settler(cluster)
-        self._thread = thread("publish", self._run)
+        self.thread = Repeated("publish", self._timing.lease / 2, self._publish)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(self._timing.lease / 2):
-            try:
-                for node in self._cluster.local.nodes:
-                    self._report(node)
-                reign = self._reign()
-                if reign is not None and not reign.over:
-                    self._record_changes(reign)
-                self._once.say("problem", "")
-            except OperatorError as error:
-                self._once.say("problem", f"not reported in etcd: {error.notice}: {error.detail}")
+    def _publish(self) -> None:
+        try:
+            for node in self._cluster.local.nodes:
+                self._report(node)
+            reign = self._reign()
+            if reign is not None and not reign.over:
+                self._record_changes(reign)
+            self._once.say("problem", "")
+        except OperatorError as error:
+            self._once.say("problem", f"not reported in etcd: {error.notice}: {error.detail}")
 
     def _report(self, node: Node) -> None:
         found = self._member(node)

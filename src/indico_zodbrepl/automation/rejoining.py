@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Callable
 
 from indico_zodbrepl.automation.disconnected import DISCONNECTED_SECONDS, Disconnected
 from indico_zodbrepl.automation.interrupted import Interrupted, to_close, to_continue
 from indico_zodbrepl.automation.log import Once, say
-from indico_zodbrepl.automation.threads import thread
+from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
@@ -70,7 +69,7 @@ class NoRoomError(OperatorError):
 
 
 class Rejoiner:
-    """A thread that rejoins the nodes of this host that have to.
+    """Rejoins the nodes of this host that have to, in ``thread``.
 
     Args:
         leader: returns the leader key; None while nobody may act: the automation is paused, no node
@@ -90,7 +89,6 @@ class Rejoiner:
         self._installation = installation
         self._leader = leader
         self._last = last
-        self._ended = threading.Event()
         self._not_before: dict[str, float] = {}
         self._failures: dict[str, int] = {}
         self._damaged: set[str] = set()
@@ -99,27 +97,20 @@ class Rejoiner:
         self._once = Once()
         self._interrupted = Interrupted(cluster)
         self._disconnected = Disconnected(cluster)
-        self._thread = thread("rejoin", self._run)
+        self.thread = Repeated("rejoin", INTERVAL_SECONDS, self._look_at_all)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(INTERVAL_SECONDS):
-            leader = self._leader()
-            if leader is None:
-                self._disconnected.forget()
-                self.start_last(self._last())
-                continue
-            if leader.epoch != self._epoch:
-                self._epoch, self._epoch_since = leader.epoch, now()
-                self._disconnected.forget()
-            for node in self._cluster.local.nodes:
-                if node.managed and now() >= self._not_before.get(node.name, 0.0):
-                    self.look(node, leader)
+    def _look_at_all(self) -> None:
+        leader = self._leader()
+        if leader is None:
+            self._disconnected.forget()
+            self.start_last(self._last())
+            return
+        if leader.epoch != self._epoch:
+            self._epoch, self._epoch_since = leader.epoch, now()
+            self._disconnected.forget()
+        for node in self._cluster.local.nodes:
+            if node.managed and now() >= self._not_before.get(node.name, 0.0):
+                self.look(node, leader)
 
     def start_last(self, name: str) -> None:
         """Start the server of the node that led last, if it is of this host and its start failed.

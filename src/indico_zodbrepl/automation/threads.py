@@ -34,3 +34,28 @@ def thread(name: str, function: Callable[[], None]) -> threading.Thread:
                 os._exit(CRASHED)
 
     return threading.Thread(target=run, name=name, daemon=True)
+
+
+class Repeated:
+    """A thread that calls a function again and again, after a pause each time.
+
+    Args:
+        seconds: of the pause, also before the first call.
+    """
+
+    def __init__(self, name: str, seconds: float, function: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._function = function
+        self._ended = threading.Event()
+        self._thread = thread(name, self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the present call be the last one; do not wait for it."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._function()

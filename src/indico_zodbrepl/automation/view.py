@@ -13,15 +13,7 @@ from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import now
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.following import Change, Following
-from indico_zodbrepl.etcd.keys import (
-    Leader,
-    Operation,
-    Paused,
-    Store,
-    Stored,
-    Sync,
-    stored_of,
-)
+from indico_zodbrepl.etcd.keys import Leader, Operation, Paused, Store, Stored, Sync, stored_of
 
 PAUSE_SECONDS = 1.0
 """Between two attempts to follow the changes after etcd has refused it."""

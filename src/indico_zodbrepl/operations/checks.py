@@ -36,9 +36,9 @@ STARTS_LATER = "starts_later"
 class SeeFollowing(Step):
     """Wait until a node follows its upstream and has what the primary had at the start.
 
-    One that was demoted in place is now compared with its upstream, as at a start.  Nothing
-    waits for one whose server does not run, and little for one that could not be told to follow,
-    because its disk is full, for example: all other operations wait meanwhile.
+    One that was demoted in place is now compared with its upstream, as at a start.  There is no
+    wait for one whose server does not run, and only a short one for a node that could not be told
+    to follow, because its disk is full, for example: all other operations have to wait meanwhile.
     """
 
     action = "see-following"
