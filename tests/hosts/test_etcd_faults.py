@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from counted import Counted, exported_numbers, served
 from elected import CLIENT_PORT, LEASE, Elected
+from etcdctl import environment, etcdctl
 from patience import wait_until
 from three import HOME, later
 
@@ -46,19 +47,10 @@ class Faulty(Elected):
         inside.run("mount", "-t", "tmpfs", "-o", f"size={DISK},mode=700", "tmpfs", str(folder))
 
     def etcdctl(
-        self, host: str, *arguments: str, text: str | None = None
+        self, host: str, *arguments: str, text: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        tls = self.lab.srv / "var/tls"
-        return self.lab[host].run(
-            *("etcdctl", "--command-timeout=20s"),
-            *("--endpoints", f"https://{self.lab[host].address}:{CLIENT_PORT}"),
-            *("--cacert", str(tls / "ca.pem")),
-            *("--cert", str(tls / "host.pem"), "--key", str(tls / "host.pem")),
-            *arguments,
-            environ={"ETCDCTL_API": "3"},
-            check=False,
-            text=text or "",
-        )
+        patient = ("--command-timeout=20s", *arguments)
+        return etcdctl(self.lab, host, CLIENT_PORT, *patient, check=False, text=text)
 
     def member(self, host: str, verb: str) -> None:
         """Start or stop the member of a host."""
@@ -83,18 +75,8 @@ class Faulty(Elected):
         section = guide.partition(f"{title}\n")[2].partition("\n## ")[0]
         commands = [line for line in section.splitlines() if line.startswith("    ")]
         assert commands, title
-        tls = self.lab.srv / "var/tls"
         self.lab[host].run(
-            *("sh", "-ec", "\n".join(commands)),
-            environ={
-                "ETCDCTL_API": "3",
-                "ETCDCTL_CACERT": str(tls / "ca.pem"),
-                "ETCDCTL_CERT": str(tls / "host.pem"),
-                "ETCDCTL_KEY": str(tls / "host.pem"),
-                "ETCDCTL_ENDPOINTS": ",".join(
-                    f"https://{each.address}:{CLIENT_PORT}" for each in self.lab
-                ),
-            },
+            *("sh", "-ec", "\n".join(commands)), environ=environment(self.lab, HOSTS, CLIENT_PORT)
         )
 
     def pid_of_member(self, host: str) -> str:

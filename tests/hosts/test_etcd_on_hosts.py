@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from etcdctl import etcdctl
 from patience import wait_until
 from three import Three, later
 
@@ -21,7 +22,8 @@ from indico_zodbrepl.host.certificates import Role
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 
 DELAYS = (0.0, 0.4, 0.8, 1.2, 1.6)  # seconds
-SECTION = "<etcd>\nclient-port 8141\npeer-port 8142\n</etcd>"
+CLIENT_PORT = 8141
+SECTION = f"<etcd>\nclient-port {CLIENT_PORT}\npeer-port 8142\n</etcd>"
 # Runs on a host: swaps a key once and prints the value, by the client of the cluster file.
 SWAP = """\
 import sys
@@ -75,25 +77,12 @@ class Members(Three):
     def remove_member(self, host: str, lost: str) -> None:
         """Let the member of a host remove another one."""
         [number] = [each["ID"] for each in self._listed(host) if each.get("name") == lost]
-        self._etcdctl(host, "member", "remove", f"{number:x}")
+        etcdctl(self.lab, host, CLIENT_PORT, "member", "remove", f"{number:x}")
 
     def _listed(self, host: str) -> list[dict[str, Any]]:
-        answer = self._etcdctl(host, "member", "list", "-w", "json")
-        found: list[dict[str, Any]] = json.loads(answer)["members"]
+        answer = etcdctl(self.lab, host, CLIENT_PORT, "member", "list", "-w", "json")
+        found: list[dict[str, Any]] = json.loads(answer.stdout)["members"]
         return found
-
-    def _etcdctl(self, host: str, *arguments: str) -> str:
-        tls = self.lab.srv / "var/tls"
-        return (
-            self.lab[host]
-            .run(
-                *("etcdctl", "--endpoints", f"https://{self.lab[host].address}:8141"),
-                *("--cacert", str(tls / "ca.pem"), "--cert", str(tls / "host.pem")),
-                *("--key", str(tls / "host.pem"), *arguments),
-                environ={"ETCDCTL_API": "3"},
-            )
-            .stdout
-        )
 
     def restart_if_outdated(self, host: str) -> bool:
         """Do what the agent of a host does about its member when certificates were renewed."""

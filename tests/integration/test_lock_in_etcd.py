@@ -17,7 +17,7 @@ import pytest
 from clusters import wait_until
 from etcd_members import BINARY, EtcdMembers
 
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
@@ -27,6 +27,7 @@ from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
 from indico_zodbrepl.host.remote import client, etcd_lock
+from indico_zodbrepl.host.remote.router import several_hosts
 from indico_zodbrepl.operations import automatic, journal, maintenance, roles, single
 from indico_zodbrepl.operations.model import Context, Plan
 
@@ -216,6 +217,19 @@ def test_a_command_that_was_frozen_has_lost_its_lock_and_its_steps_are_refused(
     _, errors = command.communicate("\n", timeout=30)
     assert "LockLostError" in errors
     assert command.returncode != 0
+
+
+def test_a_command_that_has_lost_its_lock_changes_nothing_on_its_own_host_either(
+    one: Cluster, two: Cluster
+) -> None:
+    host = several_hosts(one, None)
+    wanted = NodeState(one.name, "a", Role.PRIMARY, None, epoch=1)
+    one.node("a").data_directory.mkdir()
+    with etcd_lock.held(one):
+        host.write_state(wanted)
+        with etcd_lock.held(two, preempting=True), pytest.raises(LockLostError):
+            host.write_state(dataclasses.replace(wanted, epoch=2))
+    assert host.state("a") == wanted
 
 
 def test_a_command_goes_on_after_etcd_was_away_for_a_moment(

@@ -25,9 +25,11 @@ from indico_zodbrepl.backends.mariadb import server as programs
 from indico_zodbrepl.backends.mariadb.sql import Row, administration
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import promise
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.probing.answers import AckState
 from indico_zodbrepl.probing.comparison import Membership
 from indico_zodbrepl.probing.waiting import wait_until as happens
 
@@ -254,6 +256,27 @@ def test_commits_that_no_longer_wait_for_a_follower_are_an_alert(pair: ClusterUn
     succeed(pair, "node", "start", "b")
     wait_until_healthy(pair)
     writer.is_on("b")
+
+
+def test_commits_made_alone_are_followed_by_acknowledged_ones_once_a_follower_has_them_all(
+    pair: ClusterUnderTest,
+) -> None:
+    """The server counts whoever is connected as one that confirms, also one that is frozen."""
+    primary, name = pair.cluster.node(primary_of(pair)), follower_of(pair)
+
+    def state() -> AckState | None:
+        found = promise.read(primary)
+        return None if found is None else AckState(found.state)
+
+    os.kill(server_of(pair.pid_of(f"node-{name}")), signal.SIGSTOP)
+    with Writer(pair) as writer:
+        wait_until(lambda: state() is AckState.ALONE, "it goes on alone")
+        writer.goes_on()
+    assert not happens(lambda: state() is AckState.SYNCHRONOUS, time.monotonic() + 4, 0.1)
+    os.kill(server_of(pair.pid_of(f"node-{name}")), signal.SIGCONT)
+    wait_until(lambda: state() is AckState.SYNCHRONOUS, "the follower has everything")
+    writer.is_on(name)
+    wait_until_healthy(pair)
 
 
 def test_what_a_follower_has_received_is_applied_before_it_is_promoted(

@@ -227,7 +227,7 @@ class NativeReplication(Protocol):
         """
 
     def look_at_commits(
-        self, cluster: Cluster, node: Node, before: str, deadline: float
+        self, cluster: Cluster, node: Node, before: str, deadline: float, *, settled: bool
     ) -> CommitsLook | None:
         """Return who confirms the commits of a primary of this host; None if it is none.
 
@@ -235,6 +235,8 @@ class NativeReplication(Protocol):
 
         Args:
             before: position of the last look; empty for the first one.
+            settled: False if commits were acknowledged that followers may lack.  One that has not
+                received ``before`` is then left out.
         """
 
     def set_commits(

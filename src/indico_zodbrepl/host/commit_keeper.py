@@ -75,9 +75,10 @@ class Keeper:
         self._path, self._home, self._name = path, home, name
         self._stamp = -1
         self._cluster: Cluster
+        self._configured: Synchronous
         self._state = AckState.OFF
         self._since = time.monotonic()
-        self._applied: tuple[AckState, Synchronous, object] | None = None
+        self._applied: tuple[AckState, Synchronous, object, tuple[str, ...]] | None = None
         self._position = ""
         self._looks = 0
         self._said = ""
@@ -89,14 +90,18 @@ class Keeper:
             self._cluster, self._stamp = load(self._path, self._home), stamp
         cluster, node = self._cluster, self._cluster.node(self._name)
         native = native_of(cluster)
+        if self._applied is None:  # an edited file must not weaken commits before etcd knows
+            self._configured = cluster.synchronous
         deadline = time.monotonic() + ANSWER_SECONDS
-        look = native.look_at_commits(cluster, node, self._position, deadline)
+        orders = read(order_file(node))
+        wanted = wanted_of(self._configured, orders)
+        epoch = node_state.current(cluster, node).epoch
+        less = weaker(promise.read(node), epoch, wanted)
+        look = native.look_at_commits(cluster, node, self._position, deadline, settled=less is None)
         if look is None:
             self._state, self._applied, self._position = AckState.OFF, None, ""
             return
         self._position = look.position
-        orders = read(order_file(node))
-        wanted = wanted_of(cluster.synchronous, orders)
         state = next_state(
             self._state,
             time.monotonic() - self._since,
@@ -105,12 +110,10 @@ class Keeper:
             told=bool(orders.get("go_alone")),
             when_told=cluster.automatic or bool(cluster.hosts),
         )
-        epoch = node_state.current(cluster, node).epoch
-        less = weaker(promise.read(node), epoch, wanted)
         if state is AckState.SYNCHRONOUS and less is not None and not self._waited(wanted):
             state = AckState.WAITING
         number = orders.get("number")
-        if (state, wanted, number) != self._applied:
+        if (state, wanted, number, _names(cluster)) != self._applied:
             certain = less if less and state in (AckState.WAITING, AckState.REFUSING) else None
             found = certain or Promise(epoch, state, wanted.count, wanted.level)
             self._enter(state, wanted, look, found, number)
@@ -169,7 +172,7 @@ class Keeper:
             self._state, self._since = state, time.monotonic()
         if number is not None and record["obeyed"] != number:
             write_atomically(state_file(node), json.dumps({**record, "obeyed": number}))
-        self._applied = state, wanted, number
+        self._applied = state, wanted, number, _names(cluster)
 
     def keep(self) -> bool:
         """Look once; report a problem once; return False."""
@@ -184,6 +187,11 @@ class Keeper:
             say(problem)
         self._said = problem
         return False
+
+
+def _names(cluster: Cluster) -> tuple[str, ...]:
+    """Return the names of the nodes, of which only followers may confirm commits."""
+    return tuple(node.name for node in cluster.nodes)
 
 
 def say(text: str) -> None:

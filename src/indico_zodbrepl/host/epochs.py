@@ -139,6 +139,17 @@ def read(cluster: Cluster, path: Path) -> EpochRecord | None:
     return EpochRecord(**{key: values[key] for key in KEYS if key != "format"})
 
 
+def refuse_lower(epoch: int, known: int) -> None:
+    """Raise OperatorError (exit 8) if an epoch is over, because a later one is known."""
+    if epoch < known:
+        raise OperatorError(
+            f"epoch {epoch} is over",
+            f"the cluster has seen epoch {known}",
+            f"use --epoch {known} or later",
+            ExitCode.REFUSED,
+        )
+
+
 def newest(cluster: Cluster) -> EpochRecord | None:
     """Return the readable record of the highest epoch.
 

@@ -264,9 +264,6 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def silence(self, name: str, epoch: int, proven: int | None = None) -> Silenced:
         """Make sure that a node accepts no commits in an epoch; see ``writers.silence``."""
 
-    def refuse_writes(self, name: str) -> str:
-        """Fence a database server that may accept writes; return a remark, or nothing."""
-
     def pause_writes(self, name: str, seconds: float) -> str:
         """Pause the writes of a primary; return its last transaction."""
 

@@ -274,12 +274,6 @@ class LocalHost(LocalExports):
 
         return writers.silence(self._cluster, name, epoch, proven)
 
-    def refuse_writes(self, name: str) -> str:
-        self._refuse_elsewhere(name)
-        from indico_zodbrepl.host import writers
-
-        return writers.refuse_writes(self._cluster, name)
-
     def pause_writes(self, name: str, seconds: float) -> str:
         self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs

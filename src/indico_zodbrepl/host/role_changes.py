@@ -234,7 +234,7 @@ class _NativeServers:
     def silence_others(
         self, cluster: Cluster, name: str, epoch: int, _proven: int | None
     ) -> list[str]:
-        return writers.fence_others(cluster, name, epoch)
+        return writers.silence_others(cluster, name, epoch)
 
     def promote(
         self,
@@ -253,6 +253,14 @@ class _NativeServers:
         remarks += native_of(change.cluster).promote(
             change.cluster, change.installation, claim, change.deadline
         )
+        if in_place and self._has_lease(change, claim) is False:
+            # This process may have been frozen before; its guard would let the server run for ever.
+            fencing.fence(change.cluster, node)
+            raise OperatorError(
+                f"node {node.name} was promoted too late, and was stopped",
+                f"it had no lease of epoch {claim.epoch} any more",
+                exit_code=ExitCode.REFUSED,
+            )
         return in_place
 
     def lead(
@@ -276,22 +284,30 @@ class _NativeServers:
             return isinstance(error, NoServerError) and fencing.is_listening(node)
         return False
 
+    def _has_lease(self, change: Change, claim: NodeState) -> bool | None:
+        """Return True if a server has a lease of its epoch, or none is needed; None if unknown."""
+        cluster = change.cluster
+        if not cluster.automatic:
+            return True
+        try:
+            found = control_of(cluster, cluster.node(claim.node)).status()
+        except NoServerError:
+            return True
+        except OperatorError:
+            return None
+        return found.epoch == claim.epoch and found.lease is not None
+
     def _wait_for_lease(self, change: Change, claim: NodeState) -> None:
         """Wait until the automation has given a running server its first lease as the primary.
 
         Without a lease, its guard would let it run for ever.  One that starts waits for it anyway.
         """
         cluster = change.cluster
-        control = control_of(cluster, cluster.node(claim.node))
 
         def has_lease() -> bool:
-            try:
-                found = control.status()
-            except OperatorError as error:
-                return isinstance(error, NoServerError)
-            return found.epoch == claim.epoch and found.lease is not None
+            return bool(self._has_lease(change, claim))
 
-        if cluster.automatic and not wait_until(has_lease, change.deadline, LEASE_POLL_SECONDS):
+        if not wait_until(has_lease, change.deadline, LEASE_POLL_SECONDS):
             raise OperatorError(
                 f"node {claim.node} has no lease for epoch {claim.epoch}",
                 f"the automation of host {cluster.here} gives it one",

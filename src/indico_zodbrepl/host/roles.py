@@ -68,6 +68,8 @@ def promote(
         leadership.refuse_other(cluster, name, epoch)
     servers.enter(cluster, claim)
     remarks = report_promotion(cluster, name, epoch, reason, proven)
+    if cluster.automatic:  # that may have taken long
+        leadership.refuse_other(cluster, name, epoch)
     state.write(node, claim)
     in_place = servers.promote(Change(cluster, installation, progress, deadline), claim, remarks)
     return Changed(in_place, tuple(remarks))
@@ -134,7 +136,7 @@ def lead(
     record = EpochRecord(cluster.name, epoch, name, times.now(), reason or "promoted")
     for path in epochs.paths(cluster).values():
         known = epochs.read(cluster, path)
-        _refuse_lower(epoch, max(present.epoch, 0 if known is None else known.epoch))
+        epochs.refuse_lower(epoch, max(present.epoch, 0 if known is None else known.epoch))
     claim = _claim(cluster, present, epoch)
     servers.enter(cluster, claim)
     for path in epochs.paths(cluster).values():
@@ -273,14 +275,4 @@ def dry_run_following(
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
     """Raise OperatorError (exit 8) if a later epoch is known here."""
     record = epochs.newest(cluster)
-    _refuse_lower(epoch, max(present.epoch, record.epoch if record else 1))
-
-
-def _refuse_lower(epoch: int, newest: int) -> None:
-    if epoch < newest:
-        raise OperatorError(
-            f"epoch {epoch} is over",
-            f"the cluster has seen epoch {newest}",
-            f"use --epoch {newest} or later",
-            ExitCode.REFUSED,
-        )
+    epochs.refuse_lower(epoch, max(present.epoch, record.epoch if record else 1))

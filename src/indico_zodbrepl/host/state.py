@@ -107,8 +107,10 @@ def put_aside(node: Node) -> Path:
 def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 
-    Raises OperatorError (exit 1) if it cannot be written; the old file then stays.
+    Raises OperatorError (exit 1) if it cannot be written, or (exit 8) if it is of a later epoch:
+    whoever writes was frozen meanwhile, for example.  The old file then stays.
     """
+    refuse_over(node, state.epoch)
     values = {
         "format": FORMAT,
         "cluster": state.cluster,
@@ -128,6 +130,15 @@ def write(node: Node, state: NodeState) -> None:
             "the old one is in place; make room there, then try again",
         ) from error
     keep_spare(path.parent)
+
+
+def refuse_over(node: Node, epoch: int) -> None:
+    """Raise OperatorError (exit 8) if the state file of a node is of a later epoch."""
+    try:
+        known = _read(node).epoch
+    except (OSError, OperatorError):
+        return  # there is none, or it is damaged
+    epochs.refuse_lower(epoch, known)
 
 
 def in_words(cluster: Cluster, state: NodeState) -> str:

@@ -70,10 +70,13 @@ def silence(cluster: Cluster, name: str, epoch: int, proven: int | None = None) 
     """Make sure that one node accepts no commits in an epoch; as ``silence_others`` for all.
 
     A database server can't be told of an epoch, so one that may accept writes is fenced.
+
+    Raises OperatorError: exit 8, a later epoch is known on this host, or it can't be fenced.
     """
     node = cluster.node(name)
+    state.refuse_over(node, epoch)
     if backend_of(cluster).needs_guard:
-        killed = refuse_writes(cluster, name)
+        killed = _refuse_writes(cluster, node)
         return Silenced(f"node {name} was fenced in epoch {epoch}: {killed}" if killed else "")
     control = ServerControl(cluster, node)
     try:
@@ -104,32 +107,8 @@ def out_of_reach(node: Node, epoch: int, error: OperatorError) -> str:
     )
 
 
-def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
-    """Fence every other node that may accept writes, before one becomes an epoch's primary.
-
-    Returns what an operator should know, one line each.  Raises OperatorError when one can't be
-    fenced.
-    """
-    remarks = []
-    for node in cluster.nodes:
-        if node.name == name:
-            continue
-        try:
-            killed = host_of(cluster).refuse_writes(node.name)
-        except HostAwayError as error:
-            remarks.append(out_of_reach(node, epoch, error))
-            continue
-        if killed:
-            remarks.append(f"node {node.name} was fenced before epoch {epoch} began: {killed}")
-    return remarks
-
-
-def refuse_writes(cluster: Cluster, name: str) -> str:
-    """Fence one database server that may accept writes; return whom that killed, if anybody.
-
-    Raises OperatorError as ``fence_others``.
-    """
-    node = cluster.node(name)
+def _refuse_writes(cluster: Cluster, node: Node) -> str:
+    """Fence a database server that may accept writes; return whom that killed, if anybody."""
     if not _may_write(cluster, node):
         return ""
     if not node.managed:

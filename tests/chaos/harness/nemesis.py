@@ -19,6 +19,8 @@ from stage import HOSTS, Stage
 Undo = Callable[[], object]
 MOMENT = (1.0, 1.0)
 A_WHILE = (2.0, 15.0)
+FROZEN = (5.0, 40.0)
+"""Some frozen commands lose their lock."""
 
 
 def _nothing() -> None:
@@ -172,13 +174,20 @@ class Nemesis:
         return _nothing
 
     def kill_command(self, _host: str, chance: random.Random) -> Undo:
-        """Kill a command that moves the role; an operator continues it afterwards."""
+        """Kill or freeze a command that moves the role; an operator types ``resume`` then.
+
+        A frozen one goes on later, when its lock may have passed to another one.
+        """
         program = self._operators.switch_over(chance)
 
         def undo() -> None:
-            if program is not None:
+            if program is None:
+                return
+            if chance.random() < 0.5:
                 program.kill()
-                self._operators.type(chance.choice(HOSTS), "resume")
+            else:
+                self._operators.freeze(program, chance.uniform(*FROZEN))
+            self._operators.type(chance.choice(HOSTS), "resume")
 
         return undo
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from authors import instance_at
@@ -33,6 +36,7 @@ class Operators:
         self._stage = stage
         self._log = log
         self._running: list[tuple[str, str, Program]] = []
+        self._frozen: list[tuple[str, float, Program]] = []
         self.ended: dict[tuple[str, int | None], int] = {}
 
     def type(self, host: str, *command: str) -> Program | None:
@@ -46,8 +50,23 @@ class Operators:
         self._running.append((host, command[0], program))
         return program
 
+    def freeze(self, program: Program, seconds: float) -> None:
+        """Stop a command; it goes on after some seconds, if its host is on."""
+        for host, _, each in self._running:
+            if each is program:
+                program.send_signal(signal.SIGSTOP, group=True)
+                self._frozen.append((host, time.monotonic() + seconds, program))
+
+    def _thaw(self, now: float) -> None:
+        for each in list(self._frozen):
+            host, until, program = each
+            if host not in self._stage.off and until <= now:
+                program.send_signal(signal.SIGCONT, group=True)
+                self._frozen.remove(each)
+
     def see(self) -> None:
-        """Count the commands that have ended."""
+        """Let frozen commands go on whose time is over; count the commands that have ended."""
+        self._thaw(time.monotonic())
         for each in list(self._running):
             host, name, program = each
             code = program.poll()
@@ -67,6 +86,7 @@ class Operators:
 
     def finish(self) -> None:
         """Wait for what still runs."""
+        self._thaw(math.inf)
         for _, _, program in self._running:
             program.wait(END_SECONDS)
         self.see()

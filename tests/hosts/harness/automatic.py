@@ -10,16 +10,17 @@ from functools import partial
 from typing import Any
 
 from counted import exported_numbers
+from etcdctl import etcdctl
 from patience import wait_until
 from three import HOME, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.etcd.keys import ROOT
-from indico_zodbrepl.host import certificates
 
 CLIENT_PORT, PEER_PORT = 8141, 8142
 HOSTS = frozenset({"h1", "h2", "h3"})
-ETCDCTL = {"ETCDCTL_API": "3"}
+QUICKLY = ("--dial-timeout=2s", "--command-timeout=2s")
+"""Of ``etcdctl``, for members that may not answer."""
 
 
 class Automatic(Three):
@@ -113,30 +114,24 @@ class Automatic(Three):
         """Return the state of each host's etcd member that answers, as etcdctl shows it."""
         found = {}
         for host in self.lab:
-            done = host.run(
-                *self._etcdctl(host.name, "endpoint", "status", "-w", "json"),
+            done = etcdctl(
+                self.lab,
+                host.name,
+                CLIENT_PORT,
+                *QUICKLY,
+                "endpoint",
+                "status",
+                "-w",
+                "json",
                 check=False,
-                environ=ETCDCTL,
             )
             if done.returncode == 0:
                 found[host.name] = json.loads(done.stdout)[0]["Status"]
         return found
 
-    def _etcdctl(self, host: str, *arguments: str) -> list[str]:
-        tls = self.lab.srv / "var/tls"
-        own = str(certificates.own_file(tls))
-        return [
-            *("etcdctl", "--dial-timeout=2s", "--command-timeout=2s"),
-            *("--endpoints", f"https://{self.lab[host].address}:{CLIENT_PORT}"),
-            *("--cacert", str(certificates.authorities_file(tls))),
-            *("--cert", own, "--key", own, *arguments),
-        ]
-
     def recorded(self, key: str) -> dict[str, Any]:
         """Return a record of the cluster in etcd."""
-        done = self.lab["h3"].run(
-            *self._etcdctl("h3", "get", "--prefix", f"{ROOT}/"), environ=ETCDCTL
-        )
+        done = etcdctl(self.lab, "h3", CLIENT_PORT, "get", "--prefix", f"{ROOT}/")
         lines = done.stdout.splitlines()
         (found,) = [value for name, value in itertools.pairwise(lines) if name.endswith(f"/{key}")]
         record: dict[str, Any] = json.loads(found)
@@ -148,9 +143,7 @@ class Automatic(Three):
         leader = self.etcd_leader()
         if leader != host:
             member = members[host]["header"]["member_id"]
-            self.lab[leader].run(
-                *self._etcdctl(leader, "move-leader", f"{member:x}"), environ=ETCDCTL
-            )
+            etcdctl(self.lab, leader, CLIENT_PORT, "move-leader", f"{member:x}")
 
     def etcd_leader(self) -> str:
         """Return the host whose etcd member leads; wait until there is one."""

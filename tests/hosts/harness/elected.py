@@ -7,10 +7,12 @@ import time
 from functools import partial
 from typing import Any
 
+from etcdctl import etcdctl
 from patience import wait_until
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.etcd.keys import ROOT
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
 LEASE = 2
@@ -57,16 +59,8 @@ class Elected(Three):
 
     def leader(self, host: str) -> dict[str, Any]:
         """Return the leader key, as the etcd of a host has it."""
-        tls = self.lab.srv / "var/tls"
-        done = self.lab[host].run(
-            "etcdctl",
-            *("--endpoints", f"https://{self.lab[host].address}:{CLIENT_PORT}"),
-            *("--cacert", str(tls / "ca.pem")),
-            *("--cert", str(tls / "host.pem"), "--key", str(tls / "host.pem")),
-            *("get", "/zodbrepl/three/leader", "--print-value-only"),
-            environ={"ETCDCTL_API": "3"},
-            check=False,
-        )
+        key = f"{ROOT}/three/leader"
+        done = etcdctl(self.lab, host, CLIENT_PORT, "get", key, "--print-value-only", check=False)
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
         return found
 

@@ -117,7 +117,6 @@ def test_a_leader_whose_server_restarts_is_waited_for_until_the_key_is_free() ->
 @pytest.mark.parametrize(
     "own",
     [
-        Own("a", "secondary", EPOCH - 1),  # a promotion that was interrupted
         Own("a", "secondary", EPOCH),  # its data were cloned from another node
         Own("a", "primary", EPOCH - 1, EPOCH - 1),  # its data folder was restored
         Own("a", "primary", EPOCH + 1),  # a record that no majority confirms
@@ -125,6 +124,14 @@ def test_a_leader_whose_server_restarts_is_waited_for_until_the_key_is_free() ->
 )
 def test_a_role_that_the_node_can_not_fill_is_given_away(own: Own) -> None:
     assert act(key(0.5), own) is Act.RELEASE
+    assert act(key(0.5), own, operation=True) is Act.KEEP
+
+
+def test_a_promotion_that_was_interrupted_is_given_up_once_the_former_lease_has_ended() -> None:
+    """A command that was frozen may write the key when the former leader commits again."""
+    own = Own("a", "secondary", EPOCH - 1)
+    assert act(key(0.5), own) is Act.WAIT
+    assert act(key(3.0), own) is Act.RELEASE
     assert act(key(0.5), own, operation=True) is Act.KEEP
 
 

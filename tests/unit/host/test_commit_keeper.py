@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,13 +26,27 @@ class Server:
     def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         self.node = cluster.nodes[0]
         self.node.data_directory.mkdir(parents=True)
-        self.sees = WITH
-        native = types.SimpleNamespace(
-            look_at_commits=lambda *_: self.sees, set_commits=lambda *_: None
-        )
-        monkeypatch.setattr(commit_keeper, "load", lambda *_: cluster)
+        self.sees, self.settled = WITH, True
+        native = types.SimpleNamespace(look_at_commits=self._look, set_commits=self._set)
+        self.cluster, self.was_set = cluster, 0
+        monkeypatch.setattr(commit_keeper, "load", lambda *_: self.cluster)
         monkeypatch.setattr(commit_keeper, "native_of", lambda _cluster: native)
         self._keeper = commit_keeper.Keeper(CONF, CONF.parent, self.node.name)
+
+    def edit(self, **changes: object) -> None:
+        """Edit the cluster file."""
+        self.cluster = dataclasses.replace(self.cluster, **changes)  # type: ignore[arg-type]
+        self._keeper._stamp = -1
+
+    def record(self) -> dict[str, Any]:
+        return dict(commit_orders.read(commit_orders.state_file(self.node)))
+
+    def _set(self, *_: object) -> None:
+        self.was_set += 1
+
+    def _look(self, *_: object, settled: bool) -> CommitsLook:
+        self.settled = settled
+        return self.sees
 
     def state(self, sees: CommitsLook) -> AckState:
         self.sees = sees
@@ -57,6 +72,9 @@ def test_it_goes_on_alone_after_the_answer_to_its_question(server: Server) -> No
     assert looks == [AckState.ALONE, AckState.ALONE, AckState.SYNCHRONOUS], (
         "first, followers get what was acknowledged alone"
     )
+    assert not server.settled, "a follower that is only connected does not count then"
+    server.state(WITH)
+    assert server.settled
     assert server.state(WITHOUT) is AckState.ASKING
 
 
@@ -71,3 +89,21 @@ def test_an_answer_that_comes_after_the_followers_is_none_to_the_next_question(
     assert server.state(WITHOUT) is AckState.ASKING
     commit_orders.order(server.node, go_alone=True)
     assert server.state(WITHOUT) is AckState.ALONE
+
+
+def test_an_edited_cluster_file_weakens_no_commit_of_a_primary_that_runs(server: Server) -> None:
+    """An election would not know of it; the command ``synchronous`` tells etcd first."""
+    assert server.state(WITH) is AckState.SYNCHRONOUS
+    server.edit(synchronous=dataclasses.replace(DEGRADE, count=0))
+    assert server.state(WITH) is AckState.SYNCHRONOUS
+    assert server.record()["count"] == 1
+
+
+def test_who_may_confirm_commits_changes_with_the_nodes_of_the_cluster_file(server: Server) -> None:
+    server.state(WITH)
+    before = server.was_set
+    server.state(WITH)
+    assert server.was_set == before
+    server.edit(nodes=server.cluster.nodes[:1])
+    server.state(WITH)
+    assert server.was_set == before + 1

@@ -85,6 +85,18 @@ def test_a_state_that_can_not_be_written_is_told_of_with_the_file(
     assert 1 == state.current(cluster, node).epoch
 
 
+def test_a_state_of_a_later_epoch_is_not_replaced_by_a_writer_that_was_frozen(
+    cluster: Cluster,
+) -> None:
+    node = cluster.node("a")
+    later = NodeState(cluster.name, "a", Role.PRIMARY, None, epoch=7)
+    state.write(node, later)
+    with pytest.raises(OperatorError, match="epoch 6 is over") as refused:
+        state.write(node, dataclasses.replace(later, epoch=6))
+    assert refused.value.exit_code is ExitCode.REFUSED
+    assert state.current(cluster, node) == later
+
+
 def test_the_file_has_the_documented_form(cluster: Cluster) -> None:
     node = cluster.node("a")
     state.write(node, state.initial(cluster, node))

@@ -114,9 +114,10 @@ class MariaDB(native_replication.NativeServers):
         return replication.promote(cluster, state, deadline)
 
     def look_at_commits(
-        self, cluster: Cluster, node: Node, before: str, deadline: float
+        self, cluster: Cluster, node: Node, before: str, deadline: float, *, settled: bool
     ) -> CommitsLook | None:
-        return commits.look(cluster, node, deadline)
+        found = commits.look(cluster, node, deadline)
+        return found if found is None or settled else commits.that_received(cluster, found, before)
 
     def set_commits(
         self, cluster: Cluster, node: Node, state: AckState, wanted: Synchronous, deadline: float

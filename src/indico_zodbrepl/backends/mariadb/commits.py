@@ -8,15 +8,21 @@ server that refuses shows that in a table, and Indico's storage refuses.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from indico_zodbrepl.backends.acknowledging import CommitsLook, show
 from indico_zodbrepl.backends.mariadb import config
+from indico_zodbrepl.backends.mariadb.comparing import last_sequence_number
 from indico_zodbrepl.backends.mariadb.server import is_filled
-from indico_zodbrepl.backends.mariadb.sql import administration
+from indico_zodbrepl.backends.mariadb.sql import administration, session
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.probing.answers import AckState
+from indico_zodbrepl.probing.wire import ProbeError
+
+FOLLOWER_SECONDS = 1.0
+"""For a follower to say what it has received."""
 
 _WAITING = """
 SELECT COUNT(*) AS waiting, COALESCE(MAX(time_ms), 0) / 1000 AS waited
@@ -57,6 +63,31 @@ def look(cluster: Cluster, node: Node, deadline: float) -> CommitsLook | None:
         int(waiting["waiting"]),
         str(own["position"]),
     )
+
+
+def that_received(cluster: Cluster, found: CommitsLook, before: str) -> CommitsLook:
+    """Return a look with only those followers that have received a position.
+
+    The primary counts whoever is connected, also one that is frozen or far behind.
+    """
+    least = last_sequence_number(before)
+    confirming = {
+        name: position
+        for name, position in found.confirming.items()
+        if _received(cluster, cluster.node(name)) >= least
+    }
+    return dataclasses.replace(found, confirming=confirming)
+
+
+def _received(cluster: Cluster, node: Node) -> int:
+    """Return the number of the last transaction that a follower has received; -1 if unknown."""
+    deadline = time.monotonic() + FOLLOWER_SECONDS
+    try:
+        with session(cluster, node, config.MONITOR_USER, deadline) as server:
+            found = server.rows("SHOW ALL SLAVES STATUS")
+    except ProbeError:
+        return -1  # it does not answer
+    return last_sequence_number(found[0]["Gtid_IO_Pos"]) if found else -1
 
 
 def apply(node: Node, state: AckState, wanted: Synchronous, deadline: float) -> None:

@@ -122,8 +122,9 @@ class PostgreSQL(native_replication.NativeServers):
         return replication.promote(cluster, state, deadline)
 
     def look_at_commits(
-        self, cluster: Cluster, node: Node, before: str, deadline: float
+        self, cluster: Cluster, node: Node, before: str, deadline: float, *, settled: bool
     ) -> CommitsLook | None:
+        del settled  # the server knows what each standby has
         return commits.look(cluster, node, before, deadline)
 
     def set_commits(

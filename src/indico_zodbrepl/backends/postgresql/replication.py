@@ -155,7 +155,9 @@ def prove(cluster: Cluster, node: Node, primary: Node, last: str, deadline: floa
 def detach(cluster: Cluster, node: Node, deadline: float) -> int:
     """Let a standby leave its upstream; see ``NativeReplication.detach``.
 
-    What it has received is on its disk, because its WAL receiver writes it there as it ends.
+    What it has received is on its disk, because its WAL receiver writes it there as it ends.  A
+    server that has just started answers before it has replayed its own log, so it has replayed all
+    only when it waits for more.
     """
     position = ""
     with sql.administration(cluster, node, deadline) as run:
@@ -167,10 +169,9 @@ def detach(cluster: Cluster, node: Node, deadline: float) -> int:
 
         def is_final() -> bool:
             nonlocal position
-            ((receives, applied, position_now),) = run(_RECEIVED)
-            # Between two WAL records the rest of an incomplete one is never applied.
-            same, position = position == position_now, position_now or ""
-            return receives == "0" and (applied == "t" or same)
+            ((receives, waits, found),) = run(_RECEIVED)
+            position = found or ""
+            return receives == "0" and waits == "t"
 
         done = wait_until(is_final, deadline - POLL_SECONDS, POLL_SECONDS)
     if not done:
@@ -214,10 +215,12 @@ def _no_standby(node: Node) -> OperatorError:
     )
 
 
-# A number of the WAL position up to which a standby has received, and if it has applied that.
+# If a standby receives, if it waits for more log than there is, and a number of the WAL position up
+# to which it has received.  While it replays, its start-up process waits for other things, if any.
 _RECEIVED = """
 SELECT (SELECT count(*) FROM pg_stat_wal_receiver),
-       coalesce(pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn(), true),
+       (SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'startup'
+        AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream')),
        (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn)::bigint
 """
 

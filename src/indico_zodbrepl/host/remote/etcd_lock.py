@@ -21,9 +21,11 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Operation, Store, Stored, Written
+from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import operation_lock
 from indico_zodbrepl.host.operations_interface import Holder, LockHeldError, LockLostError
 from indico_zodbrepl.host.remote.client import LOCK_KEYS, actor
+from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME
 from indico_zodbrepl.probing.waiting import wait_until
 
 AUTOMATION = "automation"
@@ -108,6 +110,23 @@ def refuse_ended(cluster: Cluster, key: str) -> None:
     found = store.read(store.keys.operation, CALL_SECONDS)
     if found is None or found.record.identifier != key:
         raise _lost(cluster, None if found is None else found.record)
+
+
+def refuse_lockless(cluster: Cluster, key: str, method: str) -> None:
+    """Raise LockLostError before a change for an operation that does not hold the lock any more.
+
+    Without an answer from etcd, calls that keep a node from taking writes are made.
+
+    Args:
+        method: of the host interface.
+
+    Raises EtcdAwayError.
+    """
+    try:
+        refuse_ended(cluster, key)
+    except EtcdAwayError:
+        if method in ONE_AT_A_TIME:
+            raise
 
 
 class EtcdLock:

@@ -95,6 +95,11 @@ moment, and a failover needs them although another call hangs.
 """
 
 
+def only_reads(method: str) -> bool:
+    """Return True if a call changes nothing."""
+    return method in READS or method in READS_FOR_HOSTS
+
+
 def may_call(role: Role, method: str) -> bool:
     """Return True if the holder of a certificate of a role may make a call."""
     if role in (Role.HOST, Role.OPERATOR):

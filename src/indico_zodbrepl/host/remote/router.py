@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -31,10 +32,11 @@ from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, etcd_lock, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
-from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.host.remote.client import LOCK_KEYS, AgentClient
 from indico_zodbrepl.host.remote.identities import of_hosts
 from indico_zodbrepl.host.remote.logs import SeveralLogs
 from indico_zodbrepl.host.remote.messages import Identity
+from indico_zodbrepl.host.remote.roles import only_reads
 from indico_zodbrepl.host.statistics import Kept, Source
 from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 
@@ -100,6 +102,7 @@ class SeveralHosts:
 
     def _call(self, host: str, method: str, arguments: Mapping[str, object]) -> Any:
         if host == self._cluster.here:
+            self._refuse_lockless(method)
             target, own = codec.part_of(cast(Host, self._local), method)
             return getattr(target, own)(**arguments)
         callback = self._signatures[method].callback
@@ -107,6 +110,12 @@ class SeveralHosts:
         progress = arguments.get(callback) if callback else None
         client = AgentClient(self._cluster, self._cluster.host(host))
         return client.call(method, sent, cast("Callable[[Any], None] | None", progress))
+
+    def _refuse_lockless(self, method: str) -> None:
+        """Refuse a change on this host as an agent does for the operation of this process."""
+        key = LOCK_KEYS.get(Layout(self._cluster).operation_lock)
+        if key and self._cluster.automatic and not only_reads(method):
+            etcd_lock.refuse_lockless(self._cluster, key, method)
 
     def _everywhere(
         self, method: str, arguments: Mapping[str, object], seconds: float

@@ -23,7 +23,6 @@ from aiohttp import web
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import certificates, operation_lock, renewal
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.operations_interface import Holder
@@ -36,7 +35,7 @@ from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.refusals import refuse_other, refuse_protocol, refuse_stranger
-from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME, READS, READS_FOR_HOSTS, may_call
+from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME, may_call, only_reads
 from indico_zodbrepl.probing import times, typed_json
 
 THREADS = 32
@@ -82,7 +81,7 @@ class _Asked:
 
     @property
     def reads(self) -> bool:
-        return self.method in READS or self.method in READS_FOR_HOSTS
+        return only_reads(self.method)
 
     @property
     def about(self) -> str:
@@ -289,11 +288,7 @@ class Agent:
             self._steps.refuse_ended(key)
             operation_lock.refuse_other(cluster, key)
             return
-        try:
-            etcd_lock.refuse_ended(cluster, key)
-        except EtcdAwayError:
-            if asked.method in ONE_AT_A_TIME:  # the others keep a node from taking writes
-                raise
+        etcd_lock.refuse_lockless(cluster, key, asked.method)
 
 
 async def _tell(
