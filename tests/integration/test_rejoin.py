@@ -98,6 +98,21 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_recov
     same_files(cluster)
 
 
+def test_a_former_primary_that_follows_and_was_not_compared_is_rejoined(
+    cluster: ClusterUnderTest,
+) -> None:
+    """An interrupted switchover leaves it so."""
+    cluster.start()
+    commit(cluster, "a", "common", 5)
+    same_files(cluster)
+    path = lineage_file(cluster.cluster.node("b"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "was_writable": True}))
+    run(cluster, "rejoin", "b")
+    assert json.loads(path.read_text())["was_writable"] is False
+    same_files(cluster)
+    assert "has joined already" in run(cluster, "rejoin", "b")
+
+
 def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
     """Its own transaction lies before others that it shares with the primary."""
     cluster.start()

@@ -269,6 +269,7 @@ def _objection(facts: Facts, commands: Commands) -> Refusal | None:
         )
     if (
         facts.following
+        and not facts.was_writable  # else it can't take over before a rejoin records the comparison
         and facts.comparison is not None
         and facts.comparison.relation.may_follow
         and judge(facts).ending is Ending.JOINED

@@ -264,10 +264,15 @@ def test_nothing_is_done_while_the_primary_does_not_serve(cluster: Cluster) -> N
 
 
 def test_a_node_that_follows_with_the_same_history_has_joined_already(cluster: Cluster) -> None:
-    found = plan(cluster, facts(EQUAL, following=True))
+    found = plan(cluster, facts(EQUAL, following=True, was_writable=False))
     assert isinstance(found, Refusal)
     assert [Verdict.FINE] == [each.verdict for each in found.findings]
     assert isinstance(plan(cluster, facts(MERGED, following=True)), Plan)
+
+
+def test_a_former_primary_that_follows_without_a_comparison_rejoins(cluster: Cluster) -> None:
+    """A switchover that was interrupted leaves it so; until then it can't take over."""
+    assert isinstance(plan(cluster, facts(EQUAL, following=True)), Plan)
 
 
 def test_a_node_that_others_follow_becomes_a_relay(cluster: Cluster) -> None:
