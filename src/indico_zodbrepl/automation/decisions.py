@@ -135,8 +135,8 @@ def _decide_own(
         return None
     if around.operation and not is_free:
         return Decision(Act.KEEP, f"an operation promotes node {own.node}", own.node)
-    # A command that was frozen may write the key after it was undone.  The former leader can have a
-    # lease until the key would be free.
+    # A command that was frozen may write the key after it was undone.  The former leader may still
+    # hold a lease until this key counts as free.
     is_early = own.role != "primary" and own.epoch < leader.epoch and not is_free
     if not own.runs or is_early:
         why = "nobody promotes it" if own.runs else "its server does not run yet"

@@ -20,6 +20,7 @@ from indico_zodbrepl.automation.interrupted import Interrupted, to_close, to_con
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
+from indico_zodbrepl.automation.unpromoted import Unpromoted
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
@@ -97,6 +98,7 @@ class Rejoiner:
         self._once = Once()
         self._interrupted = Interrupted(cluster)
         self._disconnected = Disconnected(cluster)
+        self._unpromoted = Unpromoted(cluster, installation)
         self.thread = Repeated("rejoin", INTERVAL_SECONDS, self._look_at_all)
 
     def _look_at_all(self) -> None:
@@ -153,6 +155,7 @@ class Rejoiner:
             self._later(node, f"{error.notice}: {error.detail}".rstrip(": "), error)
 
     def _look(self, node: Node, leader: Leader) -> None:
+        self._unpromoted.look(node, leader)
         why = self._why(node, leader)
         if self._resumed(node, leads=node.name == leader.node, why=why) or not why:
             if not self._was_started(node):  # else it may fail again

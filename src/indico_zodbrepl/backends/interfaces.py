@@ -235,8 +235,8 @@ class NativeReplication(Protocol):
 
         Args:
             before: position of the last look; empty for the first one.
-            settled: False if commits were acknowledged that followers may lack.  One that has not
-                received ``before`` is then left out.
+            settled: False if commits were acknowledged that followers may lack.  A follower that
+                has not received ``before`` is then left out.
         """
 
     def set_commits(

@@ -75,7 +75,6 @@ class Keeper:
         self._path, self._home, self._name = path, home, name
         self._stamp = -1
         self._cluster: Cluster
-        self._configured: Synchronous
         self._state = AckState.OFF
         self._since = time.monotonic()
         self._applied: tuple[AckState, Synchronous, object, tuple[str, ...]] | None = None
@@ -90,11 +89,9 @@ class Keeper:
             self._cluster, self._stamp = load(self._path, self._home), stamp
         cluster, node = self._cluster, self._cluster.node(self._name)
         native = native_of(cluster)
-        if self._applied is None:  # an edited file must not weaken commits before etcd knows
-            self._configured = cluster.synchronous
         deadline = time.monotonic() + ANSWER_SECONDS
         orders = read(order_file(node))
-        wanted = wanted_of(self._configured, orders)
+        wanted = wanted_of(cluster.synchronous, orders)
         epoch = node_state.current(cluster, node).epoch
         less = weaker(promise.read(node), epoch, wanted)
         look = native.look_at_commits(cluster, node, self._position, deadline, settled=less is None)

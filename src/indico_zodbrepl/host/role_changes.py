@@ -10,6 +10,7 @@ from typing import Protocol
 
 from indico_zodbrepl.backends import Family, backend_of, native_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
@@ -223,6 +224,40 @@ class _ControlledServers:
         return False
 
 
+def has_lease(cluster: Cluster, claim: NodeState) -> bool:
+    """Return True if a database server has a lease of its epoch, needs none, or does not run."""
+    if not cluster.automatic:
+        return True
+    try:
+        found = control_of(cluster, cluster.node(claim.node)).status()
+    except OperatorError as error:
+        return isinstance(error, NoServerError)
+    return found.epoch == claim.epoch and found.lease is not None
+
+
+def fence_without_lease(cluster: Cluster, node: Node) -> None:
+    """End a database server that was just promoted, if it has no lease.
+
+    The process that promoted it may have been frozen before.  Its guard would let it run for ever.
+
+    Raises OperatorError (exit 8) if it was ended.
+    """
+    if not cluster.automatic:
+        return
+    try:
+        found = control_of(cluster, node).status()
+    except OperatorError:
+        return  # its guard ends it with its lease when it goes on
+    if found.lease is None:
+        fencing.fence(cluster, node)
+        raise OperatorError(
+            f"node {node.name} was promoted too late, and was stopped",
+            "it had no lease any more",
+            Commands.here(cluster).zodbrepl("rejoin", node.name),
+            ExitCode.REFUSED,
+        )
+
+
 class _NativeServers:
     """Database servers: promoted in place, restarted to follow."""
 
@@ -253,14 +288,8 @@ class _NativeServers:
         remarks += native_of(change.cluster).promote(
             change.cluster, change.installation, claim, change.deadline
         )
-        if in_place and self._has_lease(change, claim) is False:
-            # This process may have been frozen before; its guard would let the server run for ever.
-            fencing.fence(change.cluster, node)
-            raise OperatorError(
-                f"node {node.name} was promoted too late, and was stopped",
-                f"it had no lease of epoch {claim.epoch} any more",
-                exit_code=ExitCode.REFUSED,
-            )
+        if in_place:
+            fence_without_lease(change.cluster, node)
         return in_place
 
     def lead(
@@ -284,19 +313,6 @@ class _NativeServers:
             return isinstance(error, NoServerError) and fencing.is_listening(node)
         return False
 
-    def _has_lease(self, change: Change, claim: NodeState) -> bool | None:
-        """Return True if a server has a lease of its epoch, or none is needed; None if unknown."""
-        cluster = change.cluster
-        if not cluster.automatic:
-            return True
-        try:
-            found = control_of(cluster, cluster.node(claim.node)).status()
-        except NoServerError:
-            return True
-        except OperatorError:
-            return None
-        return found.epoch == claim.epoch and found.lease is not None
-
     def _wait_for_lease(self, change: Change, claim: NodeState) -> None:
         """Wait until the automation has given a running server its first lease as the primary.
 
@@ -304,10 +320,7 @@ class _NativeServers:
         """
         cluster = change.cluster
 
-        def has_lease() -> bool:
-            return bool(self._has_lease(change, claim))
-
-        if not wait_until(has_lease, change.deadline, LEASE_POLL_SECONDS):
+        if not wait_until(partial(has_lease, cluster, claim), change.deadline, LEASE_POLL_SECONDS):
             raise OperatorError(
                 f"node {claim.node} has no lease for epoch {claim.epoch}",
                 f"the automation of host {cluster.here} gives it one",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from indico_zodbrepl.backends import require
+from indico_zodbrepl.backends import native_of, require
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
@@ -20,9 +20,10 @@ from indico_zodbrepl.host import (
     run,
     state,
 )
+from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import CHANGE_SECONDS, DryRun, Tell, host_of, ignore
-from indico_zodbrepl.host.role_changes import Change, Changed, servers_of
+from indico_zodbrepl.host.role_changes import Change, Changed, fence_without_lease, servers_of
 from indico_zodbrepl.probing import times
 
 LEAD_SECONDS = 5.0
@@ -144,6 +145,26 @@ def lead(
     state.write(node, claim)
     deadline = time.monotonic() + seconds
     servers.lead(Change(cluster, installation, ignore, deadline), claim, until, began)
+
+
+def complete_promotion(
+    cluster: Cluster, installation: Installation, present: NodeState, seconds: float
+) -> None:
+    """Promote a database server of this host whose state and lease make it the primary already.
+
+    Raises OperatorError: exit 8, it has no lease of its epoch; exit 7, it did not accept writes in
+    time; exit 1, it refuses, or its guard does not answer.
+    """
+    deadline = time.monotonic() + seconds
+    node = cluster.node(present.node)
+    found = control_of(cluster, node).status()
+    if found.lease is None or found.epoch != present.epoch:
+        raise OperatorError(
+            f"node {present.node} has no lease for epoch {present.epoch}",
+            exit_code=ExitCode.REFUSED,
+        )
+    native_of(cluster).promote(cluster, installation, present, deadline)
+    fence_without_lease(cluster, node)
 
 
 def follow(

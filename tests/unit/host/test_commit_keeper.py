@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,9 +36,6 @@ class Server:
         """Edit the cluster file."""
         self.cluster = dataclasses.replace(self.cluster, **changes)  # type: ignore[arg-type]
         self._keeper._stamp = -1
-
-    def record(self) -> dict[str, Any]:
-        return dict(commit_orders.read(commit_orders.state_file(self.node)))
 
     def _set(self, *_: object) -> None:
         self.was_set += 1
@@ -89,14 +85,6 @@ def test_an_answer_that_comes_after_the_followers_is_none_to_the_next_question(
     assert server.state(WITHOUT) is AckState.ASKING
     commit_orders.order(server.node, go_alone=True)
     assert server.state(WITHOUT) is AckState.ALONE
-
-
-def test_an_edited_cluster_file_weakens_no_commit_of_a_primary_that_runs(server: Server) -> None:
-    """An election would not know of it; the command ``synchronous`` tells etcd first."""
-    assert server.state(WITH) is AckState.SYNCHRONOUS
-    server.edit(synchronous=dataclasses.replace(DEGRADE, count=0))
-    assert server.state(WITH) is AckState.SYNCHRONOUS
-    assert server.record()["count"] == 1
 
 
 def test_who_may_confirm_commits_changes_with_the_nodes_of_the_cluster_file(server: Server) -> None:

@@ -16,6 +16,7 @@ from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.backends.mariadb.comparing import last_sequence_number
 from indico_zodbrepl.backends.mariadb.server import is_filled
 from indico_zodbrepl.backends.mariadb.sql import administration, session
+from indico_zodbrepl.backends.mariadb.status import asking_user
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.probing.answers import AckState
@@ -83,7 +84,7 @@ def _received(cluster: Cluster, node: Node) -> int:
     """Return the number of the last transaction that a follower has received; -1 if unknown."""
     deadline = time.monotonic() + FOLLOWER_SECONDS
     try:
-        with session(cluster, node, config.MONITOR_USER, deadline) as server:
+        with session(cluster, node, asking_user(cluster, node), deadline) as server:
             found = server.rows("SHOW ALL SLAVES STATUS")
     except ProbeError:
         return -1  # it does not answer

@@ -63,7 +63,9 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
             server.rows("START SLAVE SQL_THREAD")
         server.rows("STOP SLAVE IO_THREAD")
         if end:
-            _wait_for(server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"], node, deadline)
+            # Nothing is left of it if another process has just promoted the server.
+            status = server.rows("SHOW SLAVE STATUS") or status
+            _wait_for(status[0]["Gtid_IO_Pos"], node, deadline)
         for statement in (
             "STOP SLAVE",
             "SET SESSION sql_log_bin = 0",

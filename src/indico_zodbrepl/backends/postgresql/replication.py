@@ -156,8 +156,8 @@ def detach(cluster: Cluster, node: Node, deadline: float) -> int:
     """Let a standby leave its upstream; see ``NativeReplication.detach``.
 
     What it has received is on its disk, because its WAL receiver writes it there as it ends.  A
-    server that has just started answers before it has replayed its own log, so it has replayed all
-    only when it waits for more.
+    server that has just started answers before it has replayed its own log.  Its position is final
+    when it waits for more, or once it has received something since: only then does it receive.
     """
     position = ""
     with sql.administration(cluster, node, deadline) as run:
@@ -169,9 +169,9 @@ def detach(cluster: Cluster, node: Node, deadline: float) -> int:
 
         def is_final() -> bool:
             nonlocal position
-            ((receives, waits, found),) = run(_RECEIVED)
-            position = found or ""
-            return receives == "0" and waits == "t"
+            ((receives, exhausted, position_now),) = run(_RECEIVED)
+            same, position = position == position_now, position_now or ""
+            return receives == "0" and exhausted == "t" and same
 
         done = wait_until(is_final, deadline - POLL_SECONDS, POLL_SECONDS)
     if not done:
@@ -215,12 +215,12 @@ def _no_standby(node: Node) -> OperatorError:
     )
 
 
-# If a standby receives, if it waits for more log than there is, and a number of the WAL position up
-# to which it has received.  While it replays, its start-up process waits for other things, if any.
+# If a standby receives, if it has come to the end of its own log since its start, and a number of
+# the WAL position up to which it has received.
 _RECEIVED = """
 SELECT (SELECT count(*) FROM pg_stat_wal_receiver),
-       (SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'startup'
-        AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream')),
+       pg_last_wal_receive_lsn() IS NOT NULL OR EXISTS (SELECT FROM pg_stat_activity
+        WHERE backend_type = 'startup' AND wait_event = 'RecoveryRetrieveRetryInterval'),
        (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn)::bigint
 """
 

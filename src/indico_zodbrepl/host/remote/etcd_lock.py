@@ -14,6 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
@@ -41,6 +42,10 @@ REGAIN_SECONDS = 5.0
 def patience(cluster: Cluster) -> float:
     """Return the seconds without a change after which the lock of a dead command is free."""
     return max(2 * cluster.lease, LEAST_PATIENCE)
+
+
+_held: dict[Path, EtcdLock] = {}
+"""The locks that this process holds."""
 
 
 class LockObserver:
@@ -112,21 +117,22 @@ def refuse_ended(cluster: Cluster, key: str) -> None:
         raise _lost(cluster, None if found is None else found.record)
 
 
-def refuse_lockless(cluster: Cluster, key: str, method: str) -> None:
-    """Raise LockLostError before a change for an operation that does not hold the lock any more.
+def refuse_lockless(cluster: Cluster, method: str) -> None:
+    """Raise LockLostError before a change on this host if this process has lost the lock.
 
-    Without an answer from etcd, calls that keep a node from taking writes are made.
+    Without an answer from etcd, the calls that agents make then are made too.
 
     Args:
         method: of the host interface.
-
-    Raises EtcdAwayError.
     """
+    lock = _held.get(Layout(cluster).operation_lock)
+    if lock is None:
+        return
     try:
-        refuse_ended(cluster, key)
+        refuse_ended(cluster, lock.who.key)
     except EtcdAwayError:
         if method in ONE_AT_A_TIME:
-            raise
+            lock.check()
 
 
 class EtcdLock:
@@ -157,13 +163,14 @@ class EtcdLock:
     def __enter__(self) -> EtcdLock:
         self._acquire()
         self._thread.start()
-        LOCK_KEYS[Layout(self._cluster).operation_lock] = self.who.key
+        path = Layout(self._cluster).operation_lock
+        LOCK_KEYS[path], _held[path] = self.who.key, self
         return self
 
     def __exit__(self, *_error: object) -> None:
         path = Layout(self._cluster).operation_lock
         if LOCK_KEYS.get(path) == self.who.key:  # not that of a holder who took it from this one
-            del LOCK_KEYS[path]
+            del LOCK_KEYS[path], _held[path]
         self._ended.set()
         self._thread.join(2 * CALL_SECONDS)
         with contextlib.suppress(OperatorError):  # it is free after ``patience`` otherwise

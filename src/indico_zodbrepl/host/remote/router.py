@@ -15,7 +15,6 @@ from typing import Any, TypeVar, cast
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -32,7 +31,7 @@ from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, etcd_lock, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
-from indico_zodbrepl.host.remote.client import LOCK_KEYS, AgentClient
+from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.identities import of_hosts
 from indico_zodbrepl.host.remote.logs import SeveralLogs
 from indico_zodbrepl.host.remote.messages import Identity
@@ -113,9 +112,8 @@ class SeveralHosts:
 
     def _refuse_lockless(self, method: str) -> None:
         """Refuse a change on this host as an agent does for the operation of this process."""
-        key = LOCK_KEYS.get(Layout(self._cluster).operation_lock)
-        if key and self._cluster.automatic and not only_reads(method):
-            etcd_lock.refuse_lockless(self._cluster, key, method)
+        if self._cluster.automatic and not only_reads(method):
+            etcd_lock.refuse_lockless(self._cluster, method)
 
     def _everywhere(
         self, method: str, arguments: Mapping[str, object], seconds: float

@@ -23,6 +23,7 @@ from aiohttp import web
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import certificates, operation_lock, renewal
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.operations_interface import Holder
@@ -288,7 +289,11 @@ class Agent:
             self._steps.refuse_ended(key)
             operation_lock.refuse_other(cluster, key)
             return
-        etcd_lock.refuse_lockless(cluster, key, asked.method)
+        try:
+            etcd_lock.refuse_ended(cluster, key)
+        except EtcdAwayError:
+            if asked.method in ONE_AT_A_TIME:  # the others keep a node from taking writes
+                raise
 
 
 async def _tell(
