@@ -216,6 +216,24 @@ def test_a_lower_count_lets_commits_go_on_at_once(processes, tmpdir):
         commit(client, pickle_of('x'))
 
 
+def test_a_higher_count_is_promised_only_when_that_many_have_every_commit(processes, tmpdir):
+    """The late one was up to date before, and is still connected."""
+    primary = start_primary(processes, tmpdir)
+    start_follower(processes, tmpdir, primary)
+    late = start_follower(processes, tmpdir, primary, name='g')
+    wait_for_confirmation(primary, 'f', 'g')
+    with client_of(primary) as client:
+        commit(client, pickle_of('x'))
+        wait_for(lambda: len(set(
+            primary.status()['synchronous']['confirming'].values())) == 1, 'both have it')
+        late.process.pause()
+        commit(client, pickle_of('x'))
+        answer = primary.control(do='synchronous', count=2)
+        assert 'waiting' == answer['synchronous']['state']
+        late.process.resume()
+        wait_for_state(primary, 'synchronous')
+
+
 @pytest.mark.parametrize('request_', [
     {'count': -1}, {'count': True}, {'timeout': 0}, {'level': 'disk'}, {'alone': 'wait'}])
 def test_impossible_settings_are_refused(processes, tmpdir, request_):

@@ -1,11 +1,17 @@
 """The program that packs a storage."""
+import errno
 import json
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 import ZODB
 from ZODB.FileStorage import FileStorage
+from ZODB.serialize import referencesf
+
+from indico_zodbrepl.dataplane.datafs import synced_pack
 
 PROGRAM = (sys.executable, '-m', 'indico_zodbrepl.dataplane.programs.pack')
 
@@ -54,6 +60,55 @@ def test_what_is_newer_than_the_days_is_kept(data_fs):
     before = revisions(data_fs)
     assert 0 == run(data_fs, '1')[0]
     assert before == revisions(data_fs) > 9
+
+
+def commit(storage, number):
+    db = ZODB.DB(storage)
+    with db.transaction() as connection:
+        connection.root()['number'] = number
+
+
+@pytest.mark.parametrize('step', [synced_pack.STEP, 1], ids=['at the end', 'often'])
+def test_a_packed_file_is_on_disk_before_it_takes_the_place_of_the_old_one(
+        data_fs, step, monkeypatch):
+    events = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(number):
+        events.append(('synced', os.readlink('/proc/self/fd/%d' % number), os.fstat(number).st_size))
+        fsync(number)
+
+    def renamed(old, new):
+        events.append(('renamed', old, os.stat(old).st_size))
+        rename(old, new)
+    storage = FileStorage(str(data_fs), packer=synced_pack.pack)
+    middle = time.time()
+    commit(storage, 'later')
+    monkeypatch.setattr(os, 'fsync', synced)
+    monkeypatch.setattr(os, 'rename', renamed)
+    monkeypatch.setattr(synced_pack, 'STEP', step)
+    storage.pack(middle, referencesf)
+    new = str(data_fs) + '.pack'
+    kind, _, size = next(event for event in events if event[:2] == ('renamed', new))
+    assert ('synced', new, size) in events[:events.index((kind, new, size))]
+    commit(storage, 'after')
+    storage.close()
+
+
+def test_a_pack_that_cannot_be_written_to_disk_changes_nothing(data_fs, monkeypatch):
+    storage = FileStorage(str(data_fs), packer=synced_pack.pack)
+    before = data_fs.read('rb')
+
+    def fail(path):
+        raise EnvironmentError(errno.EIO, os.strerror(errno.EIO), path)
+    with monkeypatch.context() as patch:
+        patch.setattr(synced_pack.disk, 'sync_file', fail)
+        with pytest.raises(EnvironmentError):
+            storage.pack(time.time(), referencesf)
+    assert before == data_fs.read('rb')
+    assert not os.path.exists(str(data_fs) + '.pack')
+    commit(storage, 'after')  # the commit lock is free
+    storage.close()
 
 
 @pytest.mark.parametrize('conf', [

@@ -81,6 +81,7 @@ _CLIENT_CONF = """\
   <filestorage>
     path {data_fs}
     blob-dir {blobs}
+    packer indico_zodbrepl.dataplane.datafs.synced_pack.pack
   </filestorage>
 </indicostorage>
 """

@@ -41,5 +41,6 @@ _ZEO_CONF = """\
 <filestorage 1>
   path {data_fs}
   blob-dir {blobs}
+  packer indico_zodbrepl.dataplane.datafs.synced_pack.pack
 </filestorage>
 """

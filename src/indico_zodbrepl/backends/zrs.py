@@ -117,6 +117,7 @@ _ZEO_CONF = """\
   <filestorage>
     path {data_fs}
     blob-dir {blobs}
+    packer indico_zodbrepl.dataplane.datafs.synced_pack.pack
   </filestorage>
 </zrs>
 """

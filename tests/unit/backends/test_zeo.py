@@ -20,7 +20,11 @@ def test_a_zeo_server_serves_its_data_file_to_nobody_s_replica(tmp_path: Path) -
     assert zeo_conf(cluster.node("a")) == path
     parsed = sections(text)
     node = cluster.node("a")
-    assert parsed["filestorage"] == {"path": [str(data_fs(node))], "blob-dir": [str(blobs(node))]}
+    assert parsed["filestorage"] == {
+        "path": [str(data_fs(node))],
+        "blob-dir": [str(blobs(node))],
+        "packer": ["indico_zodbrepl.dataplane.datafs.synced_pack.pack"],
+    }
     assert [str(cluster.node("a").storage_address)] == parsed["zeo"]["address"]
     assert "zrs" not in parsed
 

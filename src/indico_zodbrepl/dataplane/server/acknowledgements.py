@@ -76,6 +76,7 @@ class Acknowledgements(object):
         self._settling = []
         self._last = self._before = z64
         self._up_to_date = set()
+        self._members = None
         self._is_told = self._asks_in_vain = self._look_is_due = self._ticks = False
         # True if clients may have been told of transactions that followers lack.
         self._is_exposed = False
@@ -154,6 +155,7 @@ class Acknowledgements(object):
             self._hide_what_was_not_shown()
         self._shown.write(self._epoch, self.horizon)
         self._up_to_date.clear()
+        self._members = self._primary.confirmations.version
         self._is_told = False
         self._thread = get_ident()
         self._primary.confirmations.loop = self._loop
@@ -300,16 +302,22 @@ class Acknowledgements(object):
             self._acknowledge_all()
         elif reached is not None:
             self._acknowledge(reached)
+        if self._members != self._primary.confirmations.version:
+            self._members = self._primary.confirmations.version
+            if self.state == SYNCHRONOUS:
+                # One that was removed may be the only one that has a commit.
+                self._enter(WAITING)
         self._up_to_date.intersection_update(confirmed)
         self._up_to_date.update(name for name, tid in confirmed.items() if tid >= self._last)
         if self.state == ALONE and reached is not None and reached >= self._before:
             # They have all but the last moments, and get these while votes wait.
             self._enter(WAITING, RETURN_LIMIT)
         enough = len(self._up_to_date) >= count
-        if enough and self.state != ALONE:
-            self._enter(SYNCHRONOUS)
-        elif self.state == SYNCHRONOUS:
+        if self.state == SYNCHRONOUS and not enough:
             self._enter(WAITING)
+        elif self.state != ALONE and enough and reached is not None and reached >= self._last:
+            # So many have everything; one that was up to date once may be late by now.
+            self._enter(SYNCHRONOUS)
 
     def _tick(self):
         if self.state == OFF:

@@ -90,6 +90,7 @@ class Confirmations(object):
 
     Attributes:
         question: what followers are asked, NONE for nothing.  Answers to another do not count.
+        version: differs after each change of the members; None without a list of them.
         loop: the event loop in whose thread they are read; None for the reactor's.
         changed: called with a node's name, and what it has confirmed, or None; in the thread that
             reads, or in the reactor's.
@@ -100,7 +101,7 @@ class Confirmations(object):
         self.loop = None
         self.changed = _nothing
         self._members = members
-        self._version = members and members.version
+        self.version = members and members.version
         self._lock = threading.Lock()
         # By connection and name, in the order in which they began.
         self._nodes = collections.OrderedDict()
@@ -176,8 +177,8 @@ class Confirmations(object):
         if self._members is None:
             return
         self._members.read_again()
-        if self._members.version != self._version:
-            self._version = self._members.version
+        if self._members.version != self.version:
+            self.version = self._members.version
             for node in self._nodes.values():
                 node.objection = self._objection(node)
 
