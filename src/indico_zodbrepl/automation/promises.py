@@ -60,10 +60,12 @@ def next_record(known: Sync | None, actual: Sync, state: str) -> Sync:
     actual = dataclasses.replace(actual, alone=state == ALONE)
     if known is None or state == SETTLED:
         return actual
-    is_alone = actual.alone or (known.alone and known.epoch == actual.epoch)
+    least = weakest(known, actual)
+    # What a leader acknowledged alone is on itself and its successor only.
+    is_alone = known.alone and (known.epoch == actual.epoch or least.count > 1)
     # One that was added or removed meanwhile may be the only one that has a commit.
     members = tuple(dict.fromkeys([*actual.members, *known.members]))
-    return dataclasses.replace(weakest(known, actual), alone=is_alone, members=members)
+    return dataclasses.replace(least, alone=actual.alone or is_alone, members=members)
 
 
 def first_record(

@@ -14,6 +14,7 @@ import msgspec
 from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
+from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import control_sockets, typed_json
 from indico_zodbrepl.probing.answers import Acknowledging
@@ -133,8 +134,20 @@ class ServerControl:
         """Return the status with the acknowledged commits as the server keeps them now."""
         return self.status(seconds)
 
-    def check_change(self, _count: int | None, _level: str | None) -> None:
+    def check_change(self, _count: int | None, level: str | None) -> None:
         """Raise ServerRefusedError if nothing can change the server's acknowledged commits so."""
+        levels = list(SyncLevel)
+        configured = self._cluster.synchronous.level
+        if not self._cluster.automatic or level is None:
+            return
+        if levels.index(SyncLevel(level)) < levels.index(configured):
+            raise ServerRefusedError(
+                f"commits of node {self._node.name} can't be acknowledged with the level {level}",
+                "secondaries that start again are trusted as their cluster file says: "
+                f"`synchronous-level {configured}`",
+                f"set `synchronous-level {level}` in the cluster file of each host, then try again",
+                ExitCode.REFUSED,
+            )
 
     def pid(self) -> int | None:
         """Return the process that listens on the control socket, frozen or not; None without one.

@@ -101,6 +101,14 @@ def test_a_primary_that_is_alone_is_recorded_as_such_also_after_a_loss_of_the_re
     assert not next_record(record(1, alone=True), record(1, EPOCH + 1), "waiting").alone
 
 
+def test_what_a_leader_acknowledged_alone_is_on_one_node_besides_its_successor() -> None:
+    """That is the former leader: enough for one acknowledgement, and too few for two."""
+    known = record(2, alone=True)
+    assert next_record(known, record(2, EPOCH + 1), "waiting").alone
+    assert next_record(known, record(2, EPOCH + 1), "refusing").alone
+    assert not next_record(known, record(2, EPOCH + 1), "synchronous").alone
+
+
 def test_a_node_that_another_host_still_counts_is_asked_for_too() -> None:
     """A host with a newer cluster file does not conclude from fewer nodes."""
     answer = Candidacy(

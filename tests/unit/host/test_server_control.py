@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import socket
@@ -239,3 +240,14 @@ def test_a_refused_lease_is_reported_in_words(control: ServerControl, serve: Ser
     with pytest.raises(ServerRefusedError) as raised:
         control.lease(4, 12.5)
     assert raised.value.notice == "node a refused to extend the lease in epoch 4: not a primary"
+
+
+def test_with_automation_no_level_is_below_that_of_the_cluster_file(
+    cluster: Cluster, node: Node
+) -> None:
+    """By the file a secondary that starts again knows if it may lack what it had confirmed."""
+    ServerControl(cluster, node).check_change(None, "write")
+    automatic = ServerControl(dataclasses.replace(cluster, automatic=True), node)
+    automatic.check_change(1, "fsync")
+    with pytest.raises(ServerRefusedError, match="the level write"):
+        automatic.check_change(None, "write")
