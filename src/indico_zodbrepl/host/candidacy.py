@@ -8,6 +8,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import confirmed_commits, data_end, history, state
 from indico_zodbrepl.host.engine_control import control_of
@@ -70,7 +71,16 @@ def candidacy(
     """
     found = _answer(cluster, installation, node, epoch, seconds)
     # Read last: what is recorded until now is true of this answer.
-    return dataclasses.replace(found, doubt=confirmed_commits.doubt(cluster, node, found.last_tid))
+    doubt = confirmed_commits.doubt(cluster, node, found.last_tid)
+    return dataclasses.replace(found, doubt=doubt or _lost_with_server(cluster, found))
+
+
+def _lost_with_server(cluster: Cluster, found: Candidacy) -> str:
+    """Return why a node may have lost what it confirmed; its next start records that too."""
+    wanted = cluster.synchronous
+    if found.runs or not wanted.count or wanted.level is SyncLevel.FSYNC:
+        return ""
+    return f"its server does not run, and it confirms commits by {wanted.level} only"
 
 
 def _answer(

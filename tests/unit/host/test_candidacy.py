@@ -1,0 +1,42 @@
+"""What a node without a server proves in an election."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import NodeState, Role, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import SyncLevel
+from indico_zodbrepl.host import candidacy as candidacies
+from indico_zodbrepl.host import confirmed_commits, data_end, state
+from indico_zodbrepl.host.data_end import DataEnd
+from indico_zodbrepl.host.server_control import NoServerError
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+
+
+@pytest.mark.parametrize(("level", "doubtful"), [("fsync", False), ("write", True)])
+def test_below_fsync_a_stopped_node_may_have_lost_what_it_confirmed(
+    level: str, doubtful: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host has lost its power, for example, and has not started the server yet."""
+    cluster = load(EXAMPLE, tmp_path)
+    wanted = dataclasses.replace(cluster.synchronous, count=1, level=SyncLevel(level))
+    cluster = dataclasses.replace(cluster, synchronous=wanted)
+    node = cluster.node("b")
+    node.data_directory.mkdir(parents=True)
+    state.write(node, NodeState(cluster.name, "b", Role.SECONDARY, "a", 4))
+    assert confirmed_commits.settle(cluster, node, None, 100)
+
+    def detach(*_: object) -> None:
+        raise NoServerError("the server of node b does not run")
+
+    monkeypatch.setattr(candidacies, "control_of", lambda *_: types.SimpleNamespace(detach=detach))
+    monkeypatch.setattr(data_end, "read", lambda *_: DataEnd(100))
+    found = candidacies.candidacy(cluster, Installation(tmp_path), node, 4, 10.0)
+    assert not found.runs
+    assert bool(found.doubt) is doubtful
