@@ -23,6 +23,7 @@ from indico_zodbrepl.host.candidacy import Candidacy
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.promise import OFF
+from indico_zodbrepl.host.server_control import ServerRefusedError
 from indico_zodbrepl.probing import times
 from indico_zodbrepl.probing.race import Race
 
@@ -290,13 +291,15 @@ class Campaign:
                 began=reign.promoted,
             )
         except OperatorError as error:
-            self._fail(reign, own, epoch, f"{error.notice}: {error.detail}")
+            self._fail(reign, own, epoch, error)
             raise
 
-    def _fail(self, reign: Reign, own: str, epoch: int, why: str) -> None:
+    def _fail(self, reign: Reign, own: str, epoch: int, error: OperatorError) -> None:
+        why = f"{error.notice}: {error.detail}"
         present = state.current(self._cluster, self._cluster.node(own))
         if present.epoch >= epoch:  # its server may be the primary
-            reign.give_up(f"node {own} could not be promoted: {why}")
+            is_unknown = not isinstance(error, ServerRefusedError)
+            reign.give_up(f"node {own} could not be promoted: {why}", kill=is_unknown)
             return
         # The epoch never began, so the role of the former one is free again.
         reign.end_with(why)

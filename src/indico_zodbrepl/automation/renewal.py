@@ -82,6 +82,7 @@ class Reign:
         self._wake = threading.Event()
         self._stopping = False
         self._giving_up = ""
+        self._kills = False
         self._once = Once()
         self._process: ServerProcess | None = None
         self._thread = thread("renewal", self._run)
@@ -110,8 +111,13 @@ class Reign:
         self._wake.set()
         self._thread.join(2.0)
 
-    def give_up(self, why: str) -> None:
-        """Give the role away once the server is certainly gone; then ``over`` is set."""
+    def give_up(self, why: str, *, kill: bool = False) -> None:
+        """Give the role away once the server certainly takes no commits; then ``over`` is set.
+
+        Args:
+            kill: an order to promote it, with a lease, may still be under way.
+        """
+        self._kills = kill
         self._giving_up = why
         self._wake.set()
 
@@ -241,7 +247,7 @@ class Reign:
     def _silence(self) -> bool:
         """Make sure that the server commits nothing any more: its gate is closed, or it is dead."""
         signs = self._signs
-        has_gate = not self._is_guarded
+        has_gate = not (self._is_guarded or self._kills)
         if has_gate and not (signs.failures or signs.gone) and signs.stopped_since is None:
             try:
                 self._control.lease(self.epoch, now() - self._timing.lease, ORDER_SECONDS)
