@@ -17,6 +17,7 @@ from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.operation import Operation, Progress
 from indico_zodbrepl.operations.roles import PROMOTED_AFTER, Promote
+from indico_zodbrepl.operations.takeover import Lead
 
 
 def find_fork(cluster: Cluster, node: str, known: Lineage | None, epoch: int) -> str | None:
@@ -48,7 +49,7 @@ def from_journal(entries: Sequence[Operation], node: str, epoch: int) -> str | N
         entry.plan.epoch: entry
         for entry in entries
         for step, record in zip(entry.plan.steps, entry.records, strict=True)
-        if step.action == Promote.action and record.progress is Progress.DONE
+        if step.action in (Promote.action, Lead.action) and record.progress is Progress.DONE
     }
     found: list[str] = []
     for number in range(epoch, 0, -1):

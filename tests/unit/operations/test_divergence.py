@@ -11,6 +11,7 @@ from indico_zodbrepl.operations.divergence import from_journal
 from indico_zodbrepl.operations.model import Figures, Loss, Plan
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.roles import Promote
+from indico_zodbrepl.operations.takeover import Lead
 
 EARLY, LATE = "0400000000000005", "0400000000000009"
 
@@ -30,6 +31,15 @@ A_TO_B = promotion("a", "b", 2, LATE)
 
 def test_a_failover_tells_what_the_new_primary_got() -> None:
     assert LATE == from_journal([A_TO_B], "a", 2)
+
+
+def test_an_automatic_failover_tells_it_too() -> None:
+    step = Lead("b", {"epoch": 2}, title="Promote it", seconds=1.0, after_no_return=True)
+    loss = Loss("a", None, None, False, EARLY, "unknown")
+    plan = Plan("failover", "b", "a", "", 2, (step,), loss, ())
+    made = operation.new("demo", plan, "automation", 2.0)
+    entry = dataclasses.replace(made, records=(StepRecord(Progress.DONE, figures={}),))
+    assert EARLY == from_journal([entry], "a", 2)
 
 
 def test_of_several_promotions_since_the_oldest_transaction_counts() -> None:
