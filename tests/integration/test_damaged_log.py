@@ -1,4 +1,4 @@
-"""A PostgreSQL standby whose log is damaged gets a new copy, although its server never opens."""
+"""PostgreSQL standbys that replay their log: a damaged one, and one that has not ended."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from test_sql_engines import commit, held_by, missing, roles, wait_until_healthy
 
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.backends.postgresql import config, programs, sql
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.operations.facts import replication_of
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 BACKEND = "relstorage-postgresql"
+ANSWER_SECONDS = 60.0
 pytestmark = pytest.mark.skipif(bool(missing(BACKEND)), reason=missing(BACKEND))
 
 
@@ -74,6 +76,46 @@ def test_a_standby_whose_log_nobody_has_is_seen_to_wait_in_vain(pair: ClusterUnd
 
     wait_until(waits_in_vain, "its recovery waits in vain")
     assert "it gets a new copy" in succeed(pair, "rejoin", standby)
+    wait_until_healthy(pair)
+
+
+def tell(pair: ClusterUnderTest, node: str, *statements: str) -> str:
+    """Execute statements; return the only value of the last one."""
+    soon = time.monotonic() + ANSWER_SECONDS
+    (*_, ((found,),)) = sql.command(pair.cluster, pair.cluster.node(node), soon, *statements)
+    return str(found)
+
+
+def test_a_restarted_standby_has_a_final_position_only_when_it_has_replayed_all_that_it_received(
+    pair: ClusterUnderTest,
+) -> None:
+    """Else an election would take less for all that it has confirmed."""
+    primary, standby = roles(pair)
+    native, node = native_of(pair.cluster), pair.cluster.node(standby)
+    delay = "recovery_min_apply_delay"
+    tell(pair, standby, f"ALTER SYSTEM SET {delay} = '1h'", "SELECT pg_reload_conf()")
+    commit(pair, primary, "received, and not replayed")
+    end = int(tell(pair, primary, "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"))
+    received = "SELECT pg_last_wal_receive_lsn() - '0/0'::pg_lsn"
+    wait_until(lambda: int(tell(pair, standby, received)) >= end, f"{standby} has received it")
+
+    def answers() -> bool:
+        try:
+            return replication_of(pair.cluster, node) is not None
+        except ProbeError:
+            return False
+
+    succeed(pair, "node", "stop", standby)
+    # The primary is out of reach, so that nothing is received again.
+    pair.stop(f"node-{primary}")
+    Supervisor(pair.cluster).start(node.program)
+    wait_until(answers, f"{standby} answers")
+    with pytest.raises(OperatorError, match="did not leave its upstream in time"):
+        native.detach(pair.cluster, node, time.monotonic() + 3)
+    tell(pair, standby, f"ALTER SYSTEM RESET {delay}", "SELECT pg_reload_conf()")
+    assert native.detach(pair.cluster, node, time.monotonic() + ANSWER_SECONDS) >= end
+    native.attach(pair.cluster, node, time.monotonic() + ANSWER_SECONDS)
+    Supervisor(pair.cluster).start(pair.cluster.node(primary).program)
     wait_until_healthy(pair)
 
 

@@ -1,4 +1,4 @@
-"""A leader whose database server still follows: whoever promoted it was killed or frozen meanwhile.
+"""Promote a leader whose database server still follows, because its promotion was interrupted.
 
 The node has the role and its state, but nobody can save until its server is promoted.
 """
@@ -20,7 +20,7 @@ from indico_zodbrepl.probing.wire import ProbeError
 
 LOOK_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
-"""For whoever promotes it; longer than that takes in a take-over."""
+"""Longer than any promotion takes, so that one that is under way is left alone."""
 PROMOTE_SECONDS = 20.0
 
 

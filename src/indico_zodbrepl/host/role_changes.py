@@ -232,7 +232,7 @@ def has_lease(cluster: Cluster, claim: NodeState) -> bool:
         found = control_of(cluster, cluster.node(claim.node)).status()
     except OperatorError as error:
         return isinstance(error, NoServerError)
-    return found.epoch == claim.epoch and found.lease is not None
+    return found.is_leased(claim.epoch)
 
 
 def fence_without_lease(cluster: Cluster, node: Node) -> None:
@@ -319,7 +319,6 @@ class _NativeServers:
         Without a lease, its guard would let it run for ever.  One that starts waits for it anyway.
         """
         cluster = change.cluster
-
         if not wait_until(partial(has_lease, cluster, claim), change.deadline, LEASE_POLL_SECONDS):
             raise OperatorError(
                 f"node {claim.node} has no lease for epoch {claim.epoch}",

@@ -157,8 +157,7 @@ def complete_promotion(
     """
     deadline = time.monotonic() + seconds
     node = cluster.node(present.node)
-    found = control_of(cluster, node).status()
-    if found.lease is None or found.epoch != present.epoch:
+    if not control_of(cluster, node).status().is_leased(present.epoch):
         raise OperatorError(
             f"node {present.node} has no lease for epoch {present.epoch}",
             exit_code=ExitCode.REFUSED,

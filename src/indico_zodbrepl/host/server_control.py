@@ -85,6 +85,10 @@ class ServerStatus:
     detached_for: float | None = None
     synchronous: Acknowledging | None = None
 
+    def is_leased(self, epoch: int) -> bool:
+        """Return True if its commits need a lease, as those of an epoch's primary do."""
+        return self.lease is not None and self.epoch == epoch
+
 
 class _Outcome(msgspec.Struct):
     ok: bool

@@ -108,7 +108,7 @@ def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 
     Raises OperatorError (exit 1) if it cannot be written, or (exit 8) if the existing file is of a
-    later epoch: whoever writes was frozen meanwhile, for example.  The old file then stays.
+    later epoch, because the writer was frozen meanwhile, for example.  The old file then stays.
     """
     refuse_over(node, state.epoch)
     values = {

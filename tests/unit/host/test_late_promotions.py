@@ -16,8 +16,10 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import role_changes, state, writers
 from indico_zodbrepl.host.interface import ignore
 from indico_zodbrepl.host.role_changes import Change
+from indico_zodbrepl.host.server_control import Lease, ServerStatus
 
 CONF = Path(__file__).parents[3] / "etc" / "cluster-relstorage-postgresql.conf"
+LEASED = ServerStatus("primary", 7, 7, 0, None, None, None, None, (), lease=Lease(2.0))
 
 
 @pytest.fixture
@@ -42,22 +44,22 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("lease", "stopped"), [(1.5, []), (None, ["b"])], ids=["in time", "too late"]
+    ("lease", "stopped"), [(LEASED.lease, []), (None, ["b"])], ids=["in time", "too late"]
 )
 def test_a_database_server_that_is_promoted_when_its_lease_has_ended_is_stopped(
-    lease: float | None,
+    lease: Lease | None,
     stopped: list[str],
     cluster: Cluster,
     fenced: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = types.SimpleNamespace(epoch=7, lease=2.0)
+    answers = [LEASED]
 
     def promote(*_: object) -> list[str]:
-        answers.lease = lease
+        answers[0] = dataclasses.replace(LEASED, lease=lease)
         return []
 
-    control = types.SimpleNamespace(status=lambda: answers)
+    control = types.SimpleNamespace(status=lambda: answers[0])
     native = types.SimpleNamespace(promote=promote)
     monkeypatch.setattr(role_changes, "control_of", lambda *_: control)
     monkeypatch.setattr(role_changes, "native_of", lambda _cluster: native)

@@ -69,7 +69,7 @@ def look(cluster: Cluster, node: Node, deadline: float) -> CommitsLook | None:
 def that_received(cluster: Cluster, found: CommitsLook, before: str) -> CommitsLook:
     """Return a look with only those followers that have received a position.
 
-    The primary counts whoever is connected, also one that is frozen or far behind.
+    The primary counts every connected replica, even one that is frozen or far behind.
     """
     least = last_sequence_number(before)
     confirming = {
