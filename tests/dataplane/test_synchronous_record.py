@@ -7,21 +7,11 @@ import pytest
 from indico_zodbrepl.dataplane.server.acknowledgement_states import (
     ALONE, DEGRADE, OFF, REFUSE, REFUSING, STARTING, SYNCHRONOUS, WAITING, Settings)
 from indico_zodbrepl.dataplane.server.acknowledgements import Acknowledgements
-
-
-class Confirmations(object):
-    """What the followers have confirmed, as `zrs.confirmations` keeps it."""
-    loop = changed = None
-
-    def __init__(self):
-        self.tids = {}
-
-    def confirmed(self):
-        return dict(self.tids)
+from indico_zodbrepl.dataplane.zrs.confirmations import Confirmations, answer
 
 
 class Primary(object):
-    """A primary with one transaction; followers confirm what a test says."""
+    """A primary with one transaction, and one follower, which confirms what a test says."""
 
     def __init__(self):
         self.confirmations = Confirmations()
@@ -30,7 +20,15 @@ class Primary(object):
         return p64(1)
 
     def ask(self, question):
-        pass
+        self.confirmations.question = question
+
+    def confirmed(self, tid):
+        """Note that the follower has everything up to a transaction."""
+        self.confirmations.heard('link', answer('f', self.confirmations.question, tid))
+
+    def lost(self):
+        """Note that the connection to the follower has ended."""
+        self.confirmations.left('link')
 
 
 class Loop(object):
@@ -72,17 +70,17 @@ def recorded(tmpdir):
 
 
 def test_the_record_says_alone_until_followers_have_everything(tmpdir, primary, acknowledgements):
-    primary.confirmations.tids['f'] = p64(1)
+    primary.confirmed(p64(1))
     acknowledgements._look()
     assert WAITING == acknowledgements.state
     assert (ALONE, 3) == recorded(tmpdir), 'clients were told that transaction 2 is saved'
     acknowledgements.enter(4)
     assert (ALONE, 4) == recorded(tmpdir)
-    primary.confirmations.tids['f'] = p64(2)
+    primary.confirmed(p64(2))
     acknowledgements._look()
     assert SYNCHRONOUS == acknowledgements.state
     assert (SYNCHRONOUS, 4) == recorded(tmpdir)
-    primary.confirmations.tids.clear()
+    primary.lost()
     acknowledgements._look()
     assert (WAITING, 4) == recorded(tmpdir)
 
