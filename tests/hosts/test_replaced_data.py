@@ -78,7 +78,7 @@ def test_a_wiped_follower_is_no_proof_until_it_has_caught_up(three: Elected) -> 
     assert not wait_until(is_replaced, time.monotonic() + 5 * LEASE), (
         f"{len(acknowledged - held(three, 'c'))} acknowledged commits are lost\n{three.logs()}"
     )
-    why = "its data may lack commits that it has confirmed: it started without data"
+    why = "its data prove nothing about acknowledged commits: it started without data"
     assert why in three.log("h3"), three.logs()
     assert why in problem(three, "b")
     shown = " ".join(three.zodbrepl("h3", "status", code=None).stdout.split())

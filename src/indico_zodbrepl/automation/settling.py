@@ -1,7 +1,8 @@
-"""Notice when a node's data hold again every commit that the node has confirmed.
+"""Notice when a node's last transaction proves again what was acknowledged.
 
 What it had confirmed before its data were changed was acknowledged by then.  So it suffices that it
-reaches the last commit that the leader has acknowledged at any moment after that.
+reaches the last commit that the leader has acknowledged at any moment after that.  A database
+server loses no data, but may have another history: it suffices that the leader sends it its log.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from functools import partial
 
 from indico_zodbrepl.automation.log import say
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host import confirmed_commits
 from indico_zodbrepl.host.confirmed_commits import Record
+from indico_zodbrepl.host.engine_control import has_joined
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.server_control import ServerStatus
 from indico_zodbrepl.probing.answers import AckState, ServerAnswer, ServerRole
@@ -71,6 +75,7 @@ class Settler:
     Args:
         ask: asks a server; see ``probe_server``.
         clock: returns seconds.
+        joined: see ``engine_control.has_joined``.
     """
 
     def __init__(
@@ -78,10 +83,12 @@ class Settler:
         cluster: Cluster,
         ask: Callable[[Address, float], ServerAnswer] = probe_server,
         clock: Callable[[], float] = now,
+        joined: Callable[[Cluster, Node, Node], bool] = has_joined,
     ) -> None:
         self._cluster = cluster
         self._ask = ask
         self._clock = clock
+        self._joined = partial(joined, cluster)
         self._goals: dict[str, tuple[Record | None, int, int]] = {}
         self._recorded: dict[str, float] = {}
 
@@ -98,7 +105,8 @@ class Settler:
 
         Raises OperatorError if that can't be recorded.
         """
-        if not confirmed_commits.are_kept(self._cluster):
+        if backend_of(self._cluster).needs_guard:
+            self._look_at_database(node, seen, leader)
             return
         record, status = seen.record, seen.status
         if record is not None and record.tid is not None:
@@ -117,6 +125,20 @@ class Settler:
         if self._settle(node, record, status.last_tid):
             self._goals.pop(node.name, None)
             say(f"node {node.name} has every commit that it has confirmed: {status.last_tid:016x}")
+
+    def _look_at_database(self, node: Node, seen: Seen, leader: Leader | None) -> None:
+        """Look at a database server; its status has no position, and no epoch of a redirection."""
+        record, present = seen.record, seen.present
+        if record is None or record.tid is not None or leader is None or leader.released:
+            return
+        if present.epoch != leader.epoch or seen.known.condition is not Condition.OK:
+            return
+        if node.name != leader.node:
+            upstream = present.upstream
+            if upstream != leader.node or not self._joined(node, self._cluster.node(upstream)):
+                return
+        if self._settle(node, record, 0):
+            say(f"node {node.name} has nothing that node {leader.node} lacks")
 
     def _goal(self, node: Node, record: Record | None, leader: Leader) -> int | None:
         """Return what a node has to reach since a record was written; None if that is unknown.

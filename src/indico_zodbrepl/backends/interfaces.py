@@ -265,6 +265,13 @@ class NativeReplication(Protocol):
         Raises OperatorError: exit 8, it is no follower; others if it does not answer.
         """
 
+    def has_joined(self, cluster: Cluster, node: Node, upstream: Node, deadline: float) -> bool:
+        """Return True if a follower of this host gets the log of a primary.
+
+        A server sends its log only to one whose own log is a part of it.  Raises OperatorError if
+        one of them does not answer.
+        """
+
     def recovery_watch(self, node: Node) -> Callable[[], bool]:
         """Return a function that says if a node's server waits in vain in its recovery.
 

@@ -53,8 +53,9 @@ def synchronous(
 
     With COUNT 0 replication is asynchronous: the loss of the primary may then lose acknowledged
     commits.  `configured` takes the values of the cluster file.  A change lasts until the
-    primary's restart or change of role.  A PostgreSQL or MariaDB server that was started with
-    `synchronous 0` has to be restarted for it.
+    primary's restart or change of role; with several hosts, PostgreSQL and MariaDB keep one that
+    asks for more until the change of role.  Their servers have to be restarted for it if they were
+    started with `synchronous 0`.
     """
     from indico_zodbrepl.cli.running import answer_single
     from indico_zodbrepl.cluster.shapes import SHAPES

@@ -84,7 +84,7 @@ class Member:
         condition: of its history; empty if it is clean.
         lease_left: seconds; None if it has no lease.
         problem: why it could not become the primary; empty if it could.
-        doubt: why its data may lack commits that it has confirmed; empty if they hold all.
+        doubt: why its data prove nothing about acknowledged commits; empty if they do.
         full: True if its disk is full.
         at: ISO 8601 in UTC, by the clock of its host.
     """

@@ -39,7 +39,7 @@ class Candidacy:
         condition: why its data may not be used; empty if they may.
         was_writable: True if it was a primary since its data were compared.
         problem: why it does not run or is not detached; may be empty.
-        doubt: why its data may lack commits that it has confirmed; empty if they hold all.
+        doubt: why its data prove nothing about acknowledged commits; empty if they do.
     """
 
     node: str

@@ -26,7 +26,7 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import promise
+from indico_zodbrepl.host import guarded, promise
 from indico_zodbrepl.host import state as node_state
 from indico_zodbrepl.host.commit_orders import order, order_file, read, state_file
 from indico_zodbrepl.host.lines import write_line
@@ -39,7 +39,7 @@ ANSWER_SECONDS = 3.0
 
 
 def wanted_of(configured: Synchronous, orders: Mapping[str, Any]) -> Synchronous:
-    """Return the settings of the cluster file, changed by orders."""
+    """Return the settings, changed by orders."""
     return Synchronous(
         int(orders.get("count", configured.count)),
         SyncLevel(orders.get("level", configured.level)),
@@ -91,8 +91,9 @@ class Keeper:
         native = native_of(cluster)
         deadline = time.monotonic() + ANSWER_SECONDS
         orders = read(order_file(node))
-        wanted = wanted_of(cluster.synchronous, orders)
-        epoch = node_state.current(cluster, node).epoch
+        present = node_state.current(cluster, node)
+        epoch = present.epoch
+        wanted = wanted_of(guarded.promised(cluster, present).synchronous, orders)
         less = weaker(promise.read(node), epoch, wanted)
         look = native.look_at_commits(cluster, node, self._position, deadline, settled=less is None)
         if look is None:
@@ -105,7 +106,7 @@ class Keeper:
             look,
             wanted,
             told=bool(orders.get("go_alone")),
-            when_told=cluster.automatic or bool(cluster.hosts),
+            when_told=guarded.told_first(cluster),
         )
         if state is AckState.SYNCHRONOUS and less is not None and not self._waited(wanted):
             state = AckState.WAITING

@@ -1,15 +1,17 @@
-"""``VAR/confirmed/NODE.json``: whether a node's data hold every commit that the node has confirmed.
+"""``VAR/confirmed/NODE.json``: whether a node's last transaction proves what was acknowledged.
 
 A secondary that was cloned, restored or emptied has confirmed more than it holds until it has
 caught up.  Its last transaction then proves nothing about acknowledged commits.  So each change
-that replaces or shortens its data is recorded before.  Only the automation removes that, when it
-has seen the node with everything that the primary had acknowledged.  A node without a record is not
-trusted: its disk may be new.
+that replaces or shortens its data is recorded before.  Nor does that of a follower that was away
+when an epoch began: it may have transactions that the cluster never had.  Only the automation
+removes a record, when it has seen the node with everything that the primary had acknowledged.  A
+node without a record is not trusted: its disk may be new.
 
-The record is not beside the data, so that it stays where the data are lost.  There is none for
-servers with a guard: a database server that gets a copy of its upstream's data has all of it before
-it answers, and only its upstream knows the position in the log that another one has to reach.  What
-a MariaDB replica forgets when it starts again is its backend's concern: ``mariadb.received``.
+The record is not beside the data, so that it stays where the data are lost.  A server with a guard
+is trusted without one: a database server that gets a copy of its upstream's data has all of it
+before it answers.  It has a record only after it was away; the automation removes that when the
+primary sends it its log.  What a MariaDB replica forgets when it starts again is its backend's
+concern: ``mariadb.received``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.backends.zeo_servers import has_data
-from indico_zodbrepl.cluster import Cluster, Node, formats
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, formats
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, data_fs
@@ -55,8 +57,8 @@ class Record:
     identifier: str
 
 
-def are_kept(cluster: Cluster) -> bool:
-    """Return True if nodes have such records."""
+def are_needed(cluster: Cluster) -> bool:
+    """Return True if a node without a record is not trusted."""
     return not backend_of(cluster).needs_guard
 
 
@@ -81,15 +83,15 @@ def read(cluster: Cluster, node: Node) -> Record | None:
 
 
 def doubt(cluster: Cluster, node: Node, last_tid: int) -> str:
-    """Return why a node's data may lack commits that it has confirmed; empty if they hold all.
+    """Return why a node's data prove nothing about acknowledged commits; empty if they do.
 
     Args:
         last_tid: the last transaction of its data.
     """
-    if not are_kept(cluster):
-        return ""
     found = read(cluster, node)
     if found is None:
+        if not are_needed(cluster):
+            return ""
         why = "there is no record of it"
     elif found.tid is None:
         why = found.why
@@ -97,7 +99,7 @@ def doubt(cluster: Cluster, node: Node, last_tid: int) -> str:
         why = _shorter(found.tid, last_tid)
     else:
         return ""
-    return f"its data may lack commits that it has confirmed: {why}"
+    return f"its data prove nothing about acknowledged commits: {why}"
 
 
 def distrust(cluster: Cluster, node: Node, why: str) -> None:
@@ -109,12 +111,23 @@ def distrust(cluster: Cluster, node: Node, why: str) -> None:
         _write(cluster, node, None, why)
 
 
+def distrust_late(cluster: Cluster, present: NodeState, new: NodeState) -> None:
+    """Distrust a follower's data before its state says that it is in a later epoch than it was.
+
+    It is not compared with the primary of that epoch, or may change until then.  Raises as
+    ``distrust``.
+    """
+    if new.upstream is not None and new.epoch > present.epoch:
+        node = cluster.node(new.node)
+        distrust(cluster, node, f"it was away when epoch {new.epoch} began")
+
+
 def settle(cluster: Cluster, node: Node, before: Record | None, last_tid: int) -> bool:
     """Record that a node's data hold everything, unless another record was written meanwhile.
 
     Args:
         before: the record that was read before the node was compared with the primary.
-        last_tid: the last transaction of its data.
+        last_tid: the last transaction of its data; 0 for a database server.
 
     Raises OperatorError (exit 1).
     """

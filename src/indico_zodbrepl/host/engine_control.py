@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.cluster.shapes import SHAPES
-from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import commit_orders, fencing, guarded, state
 from indico_zodbrepl.host.server_control import (
     ANSWER_SECONDS,
@@ -225,6 +225,19 @@ def redirect(cluster: Cluster, node: Node, wanted: NodeState) -> None:
         return
     native_of(cluster).redirect(cluster, wanted, time.monotonic() + ATTACH_SECONDS)
     _note(node).unlink(missing_ok=True)
+
+
+def has_joined(cluster: Cluster, node: Node, upstream: Node) -> bool:
+    """Return True if a database server gets its upstream's log, so its data are a part of that.
+
+    False also while one of them does not answer.
+    """
+    try:
+        return native_of(cluster).has_joined(
+            cluster, node, upstream, time.monotonic() + ANSWER_SECONDS
+        )
+    except OperatorError:
+        return False
 
 
 def kill_sessions(cluster: Cluster, node: Node, seconds: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import commit_orders
+from indico_zodbrepl.host import commit_orders, promise
 from indico_zodbrepl.probing.process_state import children_of
 
 # Programs; status imports this module, and not them.
@@ -22,6 +23,26 @@ def needs_guard(cluster: Cluster, name: str) -> bool:
     """Return True if a node's server is the child of a process that gets its leases."""
     wanted = cluster.automatic or cluster.synchronous.count > 0
     return wanted and backend_of(cluster).needs_guard and cluster.node(name).managed
+
+
+def told_first(cluster: Cluster) -> bool:
+    """Return True if other hosts know of a promise, by etcd or by their records."""
+    return cluster.automatic or bool(cluster.hosts)
+
+
+def promised(cluster: Cluster, present: NodeState) -> Cluster:
+    """Return a cluster whose commits wait for no less than before in the epoch of a primary.
+
+    Whoever promotes another node relies on what other hosts know.  So an edited cluster file makes
+    that less with the next epoch, and before that only `zodbrepl synchronous`, which tells them
+    first.  ZEO servers tell the automation what they keep before they get their first lease.
+    """
+    is_known = told_first(cluster) and backend_of(cluster).needs_guard
+    if not is_known or present.role is not Role.PRIMARY:
+        return cluster
+    known = promise.read(cluster.node(present.node))
+    wanted = promise.at_least(cluster.synchronous, known, present.epoch)
+    return dataclasses.replace(cluster, synchronous=wanted)
 
 
 def command_of(

@@ -12,9 +12,12 @@ import json
 from typing import Any
 
 from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.model import Synchronous, SyncLevel
+from indico_zodbrepl.errors import OperatorError
 
 NAME = "synchronous.json"
-ALONE, OFF = "alone", "off"
+ALONE, OFF, WAITING = "alone", "off", "waiting"
 
 
 class Fate(enum.StrEnum):
@@ -56,6 +59,34 @@ def fate(found: Promise | None, epoch: int) -> Fate:
     if found is None or found.epoch != epoch or (found.count and found.state == OFF):
         return Fate.UNKNOWN  # a server that lost its role may have overwritten what it promised
     return Fate.IN_DOUBT if found.is_kept else Fate.ACKNOWLEDGED
+
+
+def at_least(configured: Synchronous, known: Promise | None, epoch: int) -> Synchronous:
+    """Return settings that promise no less than was promised before in an epoch.  Pure.
+
+    Args:
+        known: the last promise; None if nothing is known of it.
+    """
+    if known is None or known.epoch != epoch or not known.count:
+        return configured
+    level = max(SyncLevel(known.level), configured.level, key=list(SyncLevel).index)
+    return dataclasses.replace(configured, count=max(known.count, configured.count), level=level)
+
+
+def write(node: Node, made: Promise) -> None:
+    """Write a promise in the place of its server, which does not lead yet; it is on disk then.
+
+    Raises OperatorError (exit 1).
+    """
+    path = node.data_directory / NAME
+    try:
+        write_atomically(path, json.dumps({**dataclasses.asdict(made), "node": node.name}))
+    except OSError as error:
+        raise OperatorError(
+            f"it can't be recorded what commits of node {node.name} wait for",
+            f"{path}: {error.strerror}",
+            "make room there, then try again",
+        ) from error
 
 
 def read(node: Node) -> Promise | None:

@@ -14,15 +14,19 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
+    confirmed_commits,
     engine_control,
     fencing,
     following,
+    guarded,
     history,
+    promise,
     state,
     writers,
 )
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import STOP_SECONDS, Tell
+from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.server_control import (
     NoServerError,
     ServerControl,
@@ -192,6 +196,8 @@ class _ControlledServers:
             if error.exit_code is ExitCode.REFUSED:
                 stop_node(cluster, node.name, progress=change.progress)
             raise
+        if remarks:  # it could not be compared
+            confirmed_commits.distrust_late(cluster, state.current(cluster, node), wanted)
         state.write(node, wanted)
         order = partial(
             ServerControl(cluster, node).follow, wanted.epoch, above.replication_address
@@ -258,6 +264,21 @@ def fence_without_lease(cluster: Cluster, node: Node) -> None:
         )
 
 
+def _promising(cluster: Cluster, claim: NodeState) -> Cluster:
+    """Record what the commits of a database server will wait for, before it is promoted.
+
+    Returns a cluster that says the same.  The cluster file may be edited at any time, and other
+    hosts know what this process has read of it.
+    """
+    found, node = guarded.promised(cluster, claim), cluster.node(claim.node)
+    wanted, known = found.synchronous, promise.read(node)
+    is_new = known is None or known.epoch != claim.epoch
+    if wanted.count and is_new and guarded.told_first(cluster):
+        made = Promise(claim.epoch, promise.WAITING, wanted.count, str(wanted.level))
+        promise.write(node, made)
+    return found
+
+
 class _NativeServers:
     """Database servers: promoted in place, restarted to follow."""
 
@@ -285,8 +306,9 @@ class _NativeServers:
             self._wait_for_lease(change, claim)
             if node.has_program:
                 change.start(node.name)
-        remarks += native_of(change.cluster).promote(
-            change.cluster, change.installation, claim, change.deadline
+        promised = _promising(change.cluster, claim)
+        remarks += native_of(promised).promote(
+            promised, change.installation, claim, change.deadline
         )
         if in_place:
             fence_without_lease(change.cluster, node)
@@ -297,11 +319,12 @@ class _NativeServers:
     ) -> None:
         cluster = change.cluster
         seconds = change.deadline - time.monotonic()
+        promised = _promising(cluster, claim)
         # Its guard kills it at the end of its lease, and a promotion may take longer than one.
         control_of(cluster, cluster.node(claim.node)).lease(claim.epoch, until, seconds)
         began()
         deadline = time.monotonic() + LEAD_DATABASE_SECONDS
-        native_of(cluster).promote(cluster, change.installation, claim, deadline)
+        native_of(cluster).promote(promised, change.installation, claim, deadline)
 
     def _lacks_guard(self, cluster: Cluster, node: Node) -> bool:
         """Return True if a server runs that was started before automatic failover was set."""
@@ -334,6 +357,7 @@ class _NativeServers:
     ) -> Changed:
         cluster = change.cluster
         node = cluster.node(wanted.node)
+        confirmed_commits.distrust_late(cluster, state.current(cluster, node), wanted)
         state.write(node, wanted)
         try:
             engine_control.redirect(cluster, node, wanted)

@@ -15,6 +15,7 @@ from indico_zodbrepl.host import (
     blob_folder,
     confirmed_commits,
     epochs,
+    guarded,
     history,
     precheck,
     run,
@@ -162,7 +163,8 @@ def complete_promotion(
             f"node {present.node} has no lease for epoch {present.epoch}",
             exit_code=ExitCode.REFUSED,
         )
-    native_of(cluster).promote(cluster, installation, present, deadline)
+    promised = guarded.promised(cluster, present)
+    native_of(cluster).promote(promised, installation, present, deadline)
     fence_without_lease(cluster, node)
 
 
@@ -222,7 +224,7 @@ def _claim(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
     # A follower that has no data is distrusted when it starts, until it has seen an empty primary.
     may_be_empty = (
         present.upstream is not None
-        and confirmed_commits.are_kept(cluster)
+        and confirmed_commits.are_needed(cluster)
         and not confirmed_commits.doubt(cluster, node, 0)
     )
     precheck.refuse_without_data(cluster, claim, may_be_empty=may_be_empty)

@@ -11,13 +11,23 @@ from typing import NoReturn
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, formats
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import keep_spare, may_pass, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
 from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import blob_folder, epochs, guarded, history, peers, ports, state
+from indico_zodbrepl.host import (
+    blob_folder,
+    confirmed_commits,
+    epochs,
+    guarded,
+    history,
+    peers,
+    ports,
+    state,
+)
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.following import check_follower
 from indico_zodbrepl.host.interface import DryRun
@@ -46,6 +56,9 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
         print(remark, flush=True)
     if present.role.follows:
         present = state.current(cluster, node)
+    configured, cluster = cluster.synchronous, guarded.promised(cluster, present)
+    if cluster.synchronous != configured:
+        print(_keeps_more(cluster, name), flush=True)
     ports.check_free(cluster, list(backend.listens_on(cluster, present)))
     for remark in backend.prepare(cluster, installation, present):
         print(remark, flush=True)
@@ -61,6 +74,15 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     os.chdir(node.data_directory)
     environment = installation.environment27()
     os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
+
+
+def _keeps_more(cluster: Cluster, name: str) -> str:
+    wanted = cluster.synchronous
+    return (
+        f"node {name} acknowledges commits with `synchronous {wanted.count}` ({wanted.level}), as "
+        "before in this epoch; the cluster file asks for less: "
+        f"`{Commands.here(cluster).zodbrepl('synchronous', 'configured')}`"
+    )
 
 
 def admit(cluster: Cluster, installation: Installation, present: NodeState) -> Iterator[str]:
@@ -132,6 +154,8 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
     keep_spare(folder)
     present = state.current(cluster, node)
     if not state_file(node).exists():
+        if present.upstream is not None and present.epoch > 1:
+            confirmed_commits.distrust(cluster, node, "its state file was missing")
         state.write(node, present)
     return present
 
@@ -166,6 +190,7 @@ def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     """Return the state of ``caught_up``, and write it."""
     newer = caught_up(cluster, node, present)
     if newer is not present:
+        confirmed_commits.distrust_late(cluster, present, newer)
         state.write(node, newer)
         print(
             f"node {node.name} was away when epoch {newer.epoch} began: it follows "

@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster import Cluster, IndicoInstance
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
-from indico_zodbrepl.host import daemon, ports, programs, readiness, run, state
+from indico_zodbrepl.host import daemon, guarded, ports, programs, readiness, run, state
 from indico_zodbrepl.host.interface import (
     CHANGE_SECONDS,
     START_SECONDS,
@@ -72,7 +72,8 @@ def start_node(
     started = _start(
         cluster, node.program, functools.partial(readiness.listening, endpoints), progress, seconds
     )
-    backend_of(cluster).settle(cluster, installation, state.current(cluster, node), deadline)
+    present = state.current(cluster, node)
+    backend_of(cluster).settle(guarded.promised(cluster, present), installation, present, deadline)
     return started
 
 

@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.lookup import node_named, node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
     acknowledging,
+    confirmed_commits,
     fencing,
     forcing,
     lifecycle_dry_runs,
@@ -72,8 +73,10 @@ def assign(
             epoch; exit 1, the file can't be written.
     """
     node = node_named(cluster, name)
-    assigned = check_assignment(cluster, state.current(cluster, node), role, upstream, epoch)
+    present = state.current(cluster, node)
+    assigned = check_assignment(cluster, present, role, upstream, epoch)
     run.prepare(cluster, node)
+    confirmed_commits.distrust_late(cluster, present, assigned)
     state.write(node, assigned)
     return assigned
 

@@ -140,7 +140,7 @@ class Candidate:
     Attributes:
         problem: why it could not become the primary; empty if it could, or if it is the primary.
         at: when it was reported: ISO 8601 in UTC, by the clock of its host.
-        doubt: why its data may lack commits that it has confirmed; empty if they hold all.
+        doubt: why its data prove nothing about acknowledged commits; empty if they do.
     """
 
     node: str

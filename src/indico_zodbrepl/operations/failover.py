@@ -288,7 +288,8 @@ def _waits_for_a_follower(
             Verdict.WARNING,
             new.name,
             f"blocks all commits until another node follows it: rejoin {old.name} next",
-            "if no other node can come back, set synchronous to 0, then run up",
+            "if no other node can come back: "
+            f"`{Commands.here(cluster).zodbrepl('synchronous', '0')}`",
         )
 
 

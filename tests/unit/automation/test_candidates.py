@@ -22,7 +22,7 @@ from indico_zodbrepl.etcd.keys import Member
 from indico_zodbrepl.host.candidacy import Candidacy
 
 EPOCH = 4
-LACKING = "its data may lack commits that it has confirmed: it was restored from a backup"
+LACKING = "its data prove nothing about acknowledged commits: it was restored from a backup"
 FIT = Candidacy(
     "b",
     runs=True,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from indico_zodbrepl.automation.settling import REFRESH_SECONDS, Seen, Settler, goal
-from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host import confirmed_commits, history
 from indico_zodbrepl.host.history import Condition, Lineage
@@ -74,7 +74,11 @@ class World:
         self.asked = 0
         self.now = 1000.0
         self.before_status: Callable[[], None] = lambda: None
-        self._settler = Settler(cluster, self._ask, lambda: self.now)
+        self.joined: list[str] = []
+        self._settler = Settler(cluster, self._ask, lambda: self.now, self._has_joined)
+
+    def _has_joined(self, _cluster: Cluster, node: Node, upstream: Node) -> bool:
+        return f"{node.name} below {upstream.name}" in self.joined
 
     def _ask(self, *_: object) -> ServerAnswer:
         self.asked += 1
@@ -190,12 +194,55 @@ def test_the_leader_itself_counts(world: World) -> None:
     assert world.asked == 0
 
 
-def test_nothing_is_recorded_for_a_database_server(tmp_path: Path) -> None:
-    """Its status has no position: a record of 0 would be true of any data."""
+@pytest.fixture
+def database(tmp_path: Path) -> World:
+    """Node b with a database server that was away when epoch 4 began."""
+    world = World(dataclasses.replace(load(EXAMPLE, tmp_path), backend="relstorage-postgresql"))
+    confirmed_commits.distrust_late(world.cluster, dataclasses.replace(STATE, epoch=3), STATE)
+    return world
+
+
+def test_nothing_is_recorded_for_a_database_server_that_was_not_away(tmp_path: Path) -> None:
     world = World(dataclasses.replace(load(EXAMPLE, tmp_path), backend="relstorage-postgresql"))
     leader = dataclasses.replace(LEADER, node="b")
     world.look(role="primary", connected=None, upstream=None, leader=leader, last_tid=0)
     assert confirmed_commits.read(world.cluster, world.node) is None
+
+
+def test_a_database_server_that_was_away_counts_when_the_leader_sends_it_its_log(
+    database: World,
+) -> None:
+    database.look(last_tid=0, epoch=1)
+    assert "it was away when epoch 4 began" in database.doubt
+    database.joined.append("b below a")
+    database.look(last_tid=0, epoch=1)
+    assert not database.doubt
+    assert database.asked == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"present": dataclasses.replace(STATE, epoch=3)},
+        {"present": dataclasses.replace(STATE, upstream="c")},
+        {"known": dataclasses.replace(KNOWN, condition=Condition.DIVERGED)},
+        {"leader": None},
+        {"leader": dataclasses.replace(LEADER, released=True)},
+        {"leader": dataclasses.replace(LEADER, epoch=5)},
+    ],
+)
+def test_the_log_of_another_server_than_the_leader_proves_nothing(
+    database: World, changes: dict[str, Any]
+) -> None:
+    database.joined += ["b below a", "b below c"]
+    database.look(**changes)
+    assert database.doubt
+
+
+def test_a_database_server_that_leads_is_itself_the_history(database: World) -> None:
+    present = NodeState("demo", "b", Role.PRIMARY, None, 4)
+    database.look(present=present, leader=dataclasses.replace(LEADER, node="b"))
+    assert not database.doubt
 
 
 def test_what_a_node_has_is_recorded_again_now_and_then(world: World) -> None:

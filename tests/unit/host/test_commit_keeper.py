@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.backends.acknowledging import CommitsLook
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
-from indico_zodbrepl.host import commit_keeper, commit_orders
+from indico_zodbrepl.host import commit_keeper, commit_orders, guarded, state
 from indico_zodbrepl.probing.answers import AckState
 
 CONF = Path(__file__).parents[3] / "etc" / "cluster-relstorage-postgresql.conf"
@@ -30,6 +30,11 @@ class Server:
         self.cluster, self.was_set = cluster, 0
         monkeypatch.setattr(commit_keeper, "load", lambda *_: self.cluster)
         monkeypatch.setattr(commit_keeper, "native_of", lambda _cluster: native)
+        self.restart()
+
+    def restart(self) -> None:
+        """Start its companion again, which forgets orders, as a start of the node does."""
+        commit_orders.forget(self.node)
         self._keeper = commit_keeper.Keeper(CONF, CONF.parent, self.node.name)
 
     def edit(self, **changes: object) -> None:
@@ -85,6 +90,54 @@ def test_an_answer_that_comes_after_the_followers_is_none_to_the_next_question(
     assert server.state(WITHOUT) is AckState.ASKING
     commit_orders.order(server.node, go_alone=True)
     assert server.state(WITHOUT) is AckState.ALONE
+
+
+def count_after(server: Server, **orders: object) -> int:
+    """Return how many followers commits wait for after a look."""
+    if orders:
+        commit_orders.order(server.node, **orders)
+    server.state(WITH)
+    return int(commit_orders.read(commit_orders.state_file(server.node))["count"])
+
+
+def lead(server: Server, epoch: int) -> NodeState:
+    leading = NodeState(server.cluster.name, server.node.name, Role.PRIMARY, None, epoch)
+    state.write(server.node, leading)
+    return leading
+
+
+NOTHING = dataclasses.replace(DEGRADE, count=0, level=SyncLevel.RECEIVE)
+
+
+def test_an_edited_file_lets_commits_wait_for_less_only_with_the_next_epoch(server: Server) -> None:
+    """Other hosts do not know of it, and rely on what they know."""
+    lead(server, 1)
+    assert count_after(server) == 1
+    server.edit(synchronous=NOTHING)
+    assert count_after(server) == 1
+    server.restart()
+    assert count_after(server) == 1
+    found = guarded.promised(server.cluster, lead(server, 1)).synchronous
+    assert (found.count, found.level) == (1, SyncLevel.FSYNC)
+    lead(server, 2)
+    assert count_after(server) == 0
+
+
+def test_an_order_lets_commits_wait_for_less_at_once(server: Server) -> None:
+    """Who gives it has told the other hosts before."""
+    lead(server, 1)
+    assert count_after(server) == 1
+    server.edit(synchronous=NOTHING)
+    assert count_after(server, count=0, level="receive", number=1) == 0
+    server.restart()
+    assert count_after(server) == 0
+
+
+def test_on_one_host_an_edited_file_counts_at_once(server: Server) -> None:
+    server.cluster = dataclasses.replace(server.cluster, automatic=False)
+    assert count_after(server) == 1
+    server.edit(synchronous=NOTHING)
+    assert count_after(server) == 0
 
 
 def test_who_may_confirm_commits_changes_with_the_nodes_of_the_cluster_file(server: Server) -> None:

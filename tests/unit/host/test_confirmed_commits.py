@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.cluster import Cluster, Node, load
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.model import SyncLevel
@@ -42,11 +42,18 @@ def test_a_node_without_a_record_may_lack_commits(cluster: Cluster, b: Node) -> 
 
 
 @pytest.mark.parametrize("backend", ["relstorage-postgresql", "relstorage-mariadb"])
-def test_database_servers_have_no_record_and_can_take_over(
+def test_a_database_server_needs_no_record_unless_it_was_away(
     cluster: Cluster, b: Node, backend: str
 ) -> None:
-    """Their guards report no position and no upstream, so nobody could ever settle one."""
-    assert confirmed_commits.doubt(dataclasses.replace(cluster, backend=backend), b, 0) == ""
+    cluster = dataclasses.replace(cluster, backend=backend)
+    assert confirmed_commits.doubt(cluster, b, 0) == ""
+    follows = NodeState(cluster.name, "b", Role.SECONDARY, "a", 2)
+    confirmed_commits.distrust_late(cluster, follows, follows)
+    assert confirmed_commits.doubt(cluster, b, 0) == ""
+    confirmed_commits.distrust_late(cluster, follows, dataclasses.replace(follows, epoch=3))
+    assert "it was away when epoch 3 began" in confirmed_commits.doubt(cluster, b, 0)
+    settled(cluster, b, 0)
+    assert confirmed_commits.doubt(cluster, b, 0) == ""
 
 
 def test_a_node_that_was_seen_with_all_of_them_counts_until_its_data_change(

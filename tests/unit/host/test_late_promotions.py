@@ -12,9 +12,11 @@ import pytest
 
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import role_changes, state, writers
+from indico_zodbrepl.host import promise, role_changes, state, writers
 from indico_zodbrepl.host.interface import ignore
+from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.role_changes import Change
 from indico_zodbrepl.host.server_control import Lease, ServerStatus
 
@@ -24,7 +26,7 @@ LEASED = ServerStatus("primary", 7, 7, 0, None, None, None, None, (), lease=Leas
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    loaded = dataclasses.replace(load(CONF, tmp_path), automatic=True)
+    loaded = dataclasses.replace(load(CONF, tmp_path), automatic=True, synchronous=Synchronous(1))
     for node in loaded.nodes:
         node.data_directory.mkdir(parents=True)
     return loaded
@@ -54,8 +56,10 @@ def test_a_database_server_that_is_promoted_when_its_lease_has_ended_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = [LEASED]
+    recorded: list[Promise | None] = []
 
     def promote(*_: object) -> list[str]:
+        recorded.append(promise.read(cluster.node("b")))
         answers[0] = dataclasses.replace(LEASED, lease=lease)
         return []
 
@@ -69,6 +73,7 @@ def test_a_database_server_that_is_promoted_when_its_lease_has_ended_is_stopped(
     with pytest.raises(OperatorError, match="too late") if stopped else contextlib.nullcontext():
         role_changes.servers_of(cluster).promote(change, claim, [])
     assert fenced == stopped
+    assert recorded == [Promise(7, "waiting", 1, "fsync")], "before the first commit"
 
 
 def test_a_primary_of_a_later_epoch_is_not_fenced(cluster: Cluster, fenced: list[str]) -> None:

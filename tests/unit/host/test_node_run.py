@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, guarded, ports, run, state
+from indico_zodbrepl.host import confirmed_commits, epochs, guarded, ports, run, state
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -134,6 +134,23 @@ def test_a_follower_that_missed_a_promotion_follows_the_new_primary(
         cluster, cluster.node("c")
     )
     assert "it follows b now, before a" in capsys.readouterr().out
+    assert "it was away when epoch 2 began" in doubt(cluster, "c")
+
+
+def doubt(cluster: Cluster, name: str) -> str:
+    return confirmed_commits.doubt(cluster, cluster.node(name), 0)
+
+
+def test_a_follower_whose_state_is_made_again_proves_nothing(cluster: Cluster) -> None:
+    cluster = dataclasses.replace(cluster, backend="relstorage-postgresql")
+    for name in "abc":
+        assigned(cluster, name)
+    record(cluster, 2, "a")
+    for name in "ab":
+        assert not doubt(cluster, name)
+        state_file(cluster.node(name)).unlink()
+        assigned(cluster, name)
+    assert (doubt(cluster, "a"), "its state file was missing" in doubt(cluster, "b")) == ("", True)
 
 
 def test_a_follower_below_a_relay_stays_there_when_the_relay_follows_the_primary(

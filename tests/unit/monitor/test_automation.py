@@ -99,7 +99,7 @@ def test_silent_etcd_makes_the_state_unknown_and_says_what_follows() -> None:
 
 
 def test_a_node_that_may_lack_what_it_confirmed_has_to_catch_up() -> None:
-    lacking = "its data may lack commits that it has confirmed: it was restored from a backup"
+    lacking = "its data prove nothing about acknowledged commits: it was restored from a backup"
     found = seen(candidates=(Candidate("a", "", AT), Candidate("b", lacking, AT, lacking)))
     (alert,) = found.warnings
     assert lacking == alert.detail

@@ -137,6 +137,9 @@ class MariaDB(native_replication.NativeServers):
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)
 
+    def has_joined(self, cluster: Cluster, node: Node, upstream: Node, deadline: float) -> bool:
+        return replication.has_joined(cluster, node, upstream, deadline)
+
     def recovery_watch(self, node: Node) -> Callable[[], bool]:
         return lambda: False  # its recovery needs nobody else's log
 

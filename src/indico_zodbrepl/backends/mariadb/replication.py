@@ -12,13 +12,18 @@ from indico_zodbrepl.backends.mariadb.comparing import (
     last_sequence_number,
     log_of,
 )
-from indico_zodbrepl.backends.mariadb.copying import follow, seed, upstream_session
+from indico_zodbrepl.backends.mariadb.copying import follow, seed
 from indico_zodbrepl.backends.mariadb.sql import (
     Row,
     Session,
     administration,
 )
-from indico_zodbrepl.backends.mariadb.status import LOGS_DO_NOT_MATCH, YES, keep_and_copy
+from indico_zodbrepl.backends.mariadb.status import (
+    LOGS_DO_NOT_MATCH,
+    YES,
+    keep_and_copy,
+    upstream_of,
+)
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -192,8 +197,8 @@ def _wait_for(position: str, node: Node, deadline: float) -> None:
 def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
     """Wait until both threads of a follower run, then let clients read from it.
 
-    From then on commits wait for it, if configured.  Raises as ``wait_until_joined``; for a former
-    primary also exit 7 if the upstream does not answer.
+    Raises as ``wait_until_joined``; for a former primary also exit 7 if the upstream does not
+    answer.
     """
     if config.led_mark(node).exists():
         _refuse_own_transactions(cluster, node, upstream)
@@ -203,9 +208,6 @@ def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
         server.rows("SET SESSION sql_log_bin = 0")
         server.rows(f"ALTER USER '{config.settings_of(cluster).user}'@'%' ACCOUNT UNLOCK")
     servers.forget_primary(node)
-    if upstream.managed:
-        with upstream_session(cluster, upstream, time.monotonic() + LINK_SECONDS) as server:
-            server.rows(config.wait_for_followers(cluster))
 
 
 def _refuse_own_transactions(cluster: Cluster, node: Node, upstream: Node) -> None:
@@ -249,6 +251,19 @@ def wait_until_joined(cluster: Cluster, node: Node) -> None:
         raise OperatorError(
             f"node {node.name} has not joined its upstream yet", why, exit_code=ExitCode.TIMED_OUT
         )
+
+
+def has_joined(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> bool:
+    """Return True if a replica gets a primary's log; see ``NativeReplication.has_joined``.
+
+    Its threads run for a moment before the primary has looked at its position.
+    """
+    with administration(node, deadline) as server:
+        found = server.rows("SHOW ALL SLAVES STATUS")
+        has = server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"]
+    if not found or not _joined(found[0]) or upstream_of(found[0]) != upstream.storage_address:
+        return False
+    return not lacks(f"{has},{found[0]['Gtid_IO_Pos']}", log_of(cluster, upstream))
 
 
 def _joined(status: Row) -> bool:

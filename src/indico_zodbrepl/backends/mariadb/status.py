@@ -104,9 +104,12 @@ def _role(node: Node, said: Findings, *, read_only: bool) -> ServerRole:
 
 
 def _upstream(said: Findings) -> str | None:
-    if said.upstream is None:
-        return None
-    return clean(str(Address(said.upstream["Master_Host"], int(said.upstream["Master_Port"]))))
+    return None if said.upstream is None else clean(str(upstream_of(said.upstream)))
+
+
+def upstream_of(status: Row) -> Address:
+    """Return the address that a replica follows, from its row of SHOW ALL SLAVES STATUS."""
+    return Address(str(status["Master_Host"]), int(status["Master_Port"]))
 
 
 def _connected(said: Findings) -> bool | None:
@@ -242,9 +245,9 @@ def _not_waiting_by_itself(cluster: Cluster, node: Node, said: Findings) -> Iter
             Level.WARNING,
             node.name,
             f"node {node.name} does not replicate semi-synchronously",
-            "synchronous is set, but rpl_semi_sync_master_enabled is OFF. It is set "
-            "when a follower is started and has joined.",
-            f"start a follower; if all run: `{Commands.here(cluster).zodbrepl('up')}`",
+            "synchronous is set, but its server was started without it: "
+            "rpl_semi_sync_master_enabled is OFF.",
+            f"`{Commands.here(cluster).zodbrepl('restart', node.name)}`",
         )
     elif said.semi_sync.get("rpl_semi_sync_master_status") != "ON":
         seconds = int(said.variables["rpl_semi_sync_master_timeout"]) / 1000

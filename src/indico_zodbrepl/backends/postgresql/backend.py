@@ -144,6 +144,9 @@ class PostgreSQL(native_replication.NativeServers):
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)
 
+    def has_joined(self, cluster: Cluster, node: Node, upstream: Node, deadline: float) -> bool:
+        return replication.has_joined(cluster, node, upstream, deadline)
+
     def recovery_watch(self, node: Node) -> Callable[[], bool]:
         stands_still = server.recovery_stands_still()
         return lambda: stands_still(server.pid(node))

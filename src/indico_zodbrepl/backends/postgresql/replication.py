@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
+from indico_zodbrepl.backends.postgresql.status import own_conninfo
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
@@ -207,6 +208,24 @@ def redirect(cluster: Cluster, state: NodeState, deadline: float) -> None:
     founding.drop_slots(cluster, node)
 
 
+def has_joined(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> bool:
+    """Return True if a primary streams to a standby; see ``NativeReplication.has_joined``.
+
+    The standby can't tell: it says "streaming" before the primary has looked at its position.
+    """
+    try:
+        found = sql.query(
+            own_conninfo(cluster, upstream), deadline, _STREAMS.format(sql.literal(node.name))
+        )
+    except ProbeError as error:
+        raise OperatorError(
+            f"node {upstream.name} can't be asked who follows it",
+            error.detail,
+            exit_code=ExitCode.TIMED_OUT,
+        ) from error
+    return bool(found[0])
+
+
 def _no_standby(node: Node) -> OperatorError:
     return OperatorError(
         f"node {node.name} is no standby",
@@ -214,6 +233,11 @@ def _no_standby(node: Node) -> OperatorError:
         exit_code=ExitCode.REFUSED,
     )
 
+
+_STREAMS = """
+SELECT 1 FROM pg_stat_replication
+WHERE NOT pg_is_in_recovery() AND application_name = {} AND state = 'streaming'
+"""
 
 # If a standby receives, if it has come to the end of its own log since its start, and a number of
 # the WAL position up to which it has received.

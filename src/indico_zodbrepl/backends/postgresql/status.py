@@ -213,8 +213,8 @@ def _problems(
             node.name,
             "commits can do without a secondary when told so",
             f"{waiting} wait on node {node.name} now; no client gets a confirmation",
-            f"bring one back: {start or 'start it'}; or do without: `synchronous 0` in the "
-            f"cluster file, then `{command('up')}`",
+            f"bring one back: {start or 'start it'}; or do without: "
+            f"`{command('synchronous', '0')}`",
         )
     if follows and receiver.streams is False and not receiver.upstream:
         yield Alert(
