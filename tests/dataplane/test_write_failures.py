@@ -62,6 +62,7 @@ def test_a_secondary_tells_that_it_cannot_write_and_goes_on_when_there_is_room(
              'the secondary tells of a failed write')
     assert 'No space left on device' == node.status()[
         'write_failure']['error']
+    assert node.control(do='status')['write_failure'] is not None
     ballast.remove()
     node.wait_for_tid(primary.last_tid())
     assert node.status()['write_failure'] is None

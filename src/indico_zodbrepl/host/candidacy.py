@@ -72,7 +72,9 @@ def candidacy(
     found = _answer(cluster, installation, node, epoch, seconds)
     # Read last: what is recorded until now is true of this answer.
     doubt = confirmed_commits.doubt(cluster, node, found.last_tid)
-    return dataclasses.replace(found, doubt=doubt or _lost_with_server(cluster, found))
+    return dataclasses.replace(
+        found, doubt=doubt or found.doubt or _lost_with_server(cluster, found)
+    )
 
 
 def _lost_with_server(cluster: Cluster, found: Candidacy) -> str:
@@ -81,6 +83,14 @@ def _lost_with_server(cluster: Cluster, found: Candidacy) -> str:
     if found.runs or not wanted.count or wanted.level is SyncLevel.FSYNC:
         return ""
     return f"its server does not run, and it confirms commits by {wanted.level} only"
+
+
+def _unwritten(cluster: Cluster, status: ServerStatus) -> str:
+    """Return why a running server may not have written what it has confirmed."""
+    wanted = cluster.synchronous
+    if not status.fails_to_write or not wanted.count or wanted.level is not SyncLevel.RECEIVE:
+        return ""
+    return f"its server can't write what it has confirmed by {wanted.level}"
 
 
 def _answer(
@@ -102,7 +112,7 @@ def _answer(
     control = control_of(cluster, node)
     limit = DATABASE_SECONDS if backend_of(cluster).needs_guard else ANSWER_SECONDS
     try:
-        return _with(found, control.detach(epoch, seconds, limit), detached=True)
+        return _with(cluster, found, control.detach(epoch, seconds, limit), detached=True)
     except NoServerError as error:
         if backend_of(cluster).needs_guard:
             return dataclasses.replace(found, problem=error.notice)
@@ -112,18 +122,19 @@ def _answer(
     except ServerRefusedError as error:
         found = dataclasses.replace(found, problem=f"{error.notice}: {error.detail}")
     try:
-        return _with(found, control.status(ANSWER_SECONDS), detached=False)
+        return _with(cluster, found, control.status(ANSWER_SECONDS), detached=False)
     except OperatorError:
         return found
 
 
-def _with(found: Candidacy, status: ServerStatus, *, detached: bool) -> Candidacy:
+def _with(cluster: Cluster, found: Candidacy, status: ServerStatus, *, detached: bool) -> Candidacy:
     return dataclasses.replace(
         found,
         detached=detached,
         role=status.role,
         epoch=status.epoch,
         last_tid=status.last_tid,
+        doubt=_unwritten(cluster, status),
     )
 
 

@@ -70,6 +70,7 @@ class ServerStatus:
         lease: None if its commits need no lease.
         detached_for: seconds until a detached follower follows again; None otherwise.
         synchronous: its acknowledged commits; None from a server that has none.
+        fails_to_write: True if it could not write the last transaction that it was to write.
     """
 
     role: str
@@ -84,6 +85,7 @@ class ServerStatus:
     lease: Lease | None = None
     detached_for: float | None = None
     synchronous: Acknowledging | None = None
+    fails_to_write: bool = False
 
     def is_leased(self, epoch: int) -> bool:
         """Return True if its commits need a lease, as those of an epoch's primary do."""
@@ -113,6 +115,7 @@ class _Status(msgspec.Struct):
     lease: Lease | None = None
     detached_for: float | None = None
     synchronous: AcknowledgingAnswer | None = None
+    write_failure: dict[str, object] | None = None
 
 
 class ServerControl:
@@ -342,4 +345,5 @@ def _decode(raw: bytes) -> ServerStatus | _Refusal:
     values = msgspec.structs.asdict(found)
     values["last_tid"] = int(found.last_tid, 16)
     values["synchronous"] = read_acknowledging(found.synchronous)
+    values["fails_to_write"] = values.pop("write_failure") is not None
     return ServerStatus(**values)

@@ -179,6 +179,7 @@ def test_a_server_of_an_earlier_release_has_no_lease_in_its_answer(
     serve(line())
     status = control.status()
     assert (status.lease, status.detached_for, status.synchronous) == (None, None, None)
+    assert not status.fails_to_write
 
 
 def test_the_lease_and_the_acknowledged_commits_are_typed(
@@ -195,10 +196,13 @@ def test_the_lease_and_the_acknowledged_commits_are_typed(
         "confirming": {"b": "00000000000000ff", "c": None},
         "since": 2.5,
     }
-    serve(line(lease={"left": -0.5}, detached_for=3.5, synchronous=synchronous))
+    failure = {"error": "No space left on device", "count": 3}
+    serve(
+        line(lease={"left": -0.5}, detached_for=3.5, synchronous=synchronous, write_failure=failure)
+    )
     status = control.status()
     assert status.lease == Lease(-0.5)
-    assert status.detached_for == 3.5
+    assert (status.detached_for, status.fails_to_write) == (3.5, True)
     assert status.synchronous is not None
     assert (status.synchronous.state, status.synchronous.timeout) == ("synchronous", 10.0)
     assert status.synchronous.acknowledged == 0xFF
