@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster, Node
@@ -199,22 +196,8 @@ class DataFsKeeper:
             return ""
         return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
-    @contextlib.contextmanager
-    def held(self, node: Node) -> Iterator[None]:
-        """Hold the lock that every FileStorage takes."""
-        descriptor = os.open(fencing.path_of(node), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise OperatorError(
-                f"a process has {data_fs(node)} open",
-                f"process {fencing.look(node).pid or 'unknown'}",
-                "stop it, then retry",
-                ExitCode.REFUSED,
-            ) from None
-        finally:
-            os.close(descriptor)
+    def held(self, node: Node) -> contextlib.AbstractContextManager[None]:
+        return fencing.held(node)
 
     def _run(
         self, answer: type[Value], command: str, *arguments: Argument, tell: Tell | None = None

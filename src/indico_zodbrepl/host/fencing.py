@@ -249,6 +249,28 @@ def is_held(node: Node) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def held(node: Node) -> Iterator[None]:
+    """Hold the lock that every FileStorage takes.
+
+    Raises OperatorError (exit 8) if a process has the data file open.
+    """
+    descriptor = os.open(path_of(node), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperatorError(
+                f"a process has {data_fs(node)} open",
+                f"process {look(node).pid or 'unknown'}",
+                "stop it, then retry",
+                ExitCode.REFUSED,
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def look(node: Node) -> Held:
     """Return which process has the data file open, if any.  Raises OSError."""
     try:

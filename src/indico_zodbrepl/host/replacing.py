@@ -16,7 +16,7 @@ from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import confirmed_commits, datafs, node_files
+from indico_zodbrepl.host import confirmed_commits, datafs, fencing, node_files
 from indico_zodbrepl.host.datafs_answers import Copy, Progress
 from indico_zodbrepl.probing import times
 
@@ -58,11 +58,23 @@ def aside(node: Node, why: str, now: float) -> Path:
 
 
 def put_aside(cluster: Cluster, node: Node, folder: Path) -> None:
-    """Rename the data folder of a node's database server, unless that has been done."""
+    """Rename the data folder of a node's database server, unless that has been done.
+
+    Raises OperatorError: exit 8, the server runs; exit 1, the folder can't be renamed.
+    """
     if folder.exists():
         return
+    data = native_of(cluster).data_folder(node)
+    running = list(fencing.working_in(data))
+    if running:
+        raise OperatorError(
+            f"the data of node {node.name} can't be put aside",
+            f"processes {', '.join(map(str, running))} work in {data}",
+            Commands.here(cluster).zodbrepl("node", "stop", node.name),
+            ExitCode.REFUSED,
+        )
     try:
-        native_of(cluster).data_folder(node).rename(folder)
+        data.rename(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise OperatorError(
@@ -130,16 +142,16 @@ def _from_here(
 
 
 def swap(cluster: Cluster, node: Node, kept: Path) -> bool:
-    """Put the copy in its place, and the old data in a folder; return False if there was none."""
-    data, new = node.data_directory, part(node)
+    """Put the copy in its place, and the old data in a folder; return False if there was none.
+
+    Raises OperatorError: exit 8, the node's server runs; exit 1, the copy can't be moved.
+    """
     try:
-        if new.exists():  # it is moved last, the old one last of the old ones
-            confirmed_commits.distrust(cluster, node, "a copy took the place of its data")
-            old = [
-                name for name in WITH_DATA if data_fs(node).exists() or (new.parent / name).exists()
-            ]
-            move(data, kept, (*BESIDE, *old, new.name))
-            move(new.parent, data, (*WITH_DATA, new.name))
+        if part(node).exists():
+            # This process may have been frozen while another one started the server.
+            with fencing.held(node):
+                _swap(cluster, node, kept)
+        new = part(node)
         if new.parent.exists():
             shutil.rmtree(new.parent)
     except OSError as error:
@@ -155,6 +167,16 @@ def swap(cluster: Cluster, node: Node, kept: Path) -> bool:
             Commands.here(cluster).zodbrepl("clone", node.name),
         )
     return kept.exists()
+
+
+def _swap(cluster: Cluster, node: Node, kept: Path) -> None:
+    """Swap the data of a server that does not run.  Raises OperatorError, OSError."""
+    data, new = node.data_directory, part(node)
+    confirmed_commits.distrust(cluster, node, "a copy took the place of its data")
+    old = [name for name in WITH_DATA if data_fs(node).exists() or (new.parent / name).exists()]
+    # The copy is moved last, the old file last of the old ones.
+    move(data, kept, (*BESIDE, *old, new.name))
+    move(new.parent, data, (*WITH_DATA, new.name))
 
 
 def move(source: Path, target: Path, names: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import confirmed_commits, datafs, replacing
+from indico_zodbrepl.host import confirmed_commits, datafs, fencing, replacing
 from indico_zodbrepl.host.data_end import Complete, DataEnd
 from indico_zodbrepl.host.local_data import LocalData
 
@@ -161,6 +161,24 @@ def test_a_copy_that_takes_the_place_of_data_is_distrusted_first(
         replacing.swap(cluster, b, tmp_path / "kept")
     assert known
     assert all("a copy took the place of its data" in each for each in known)
+
+
+def test_a_copy_takes_no_place_while_the_server_runs(
+    cluster: Cluster, b: Node, tmp_path: Path
+) -> None:
+    """Its clone was frozen, for example, and somebody has started the node meanwhile."""
+    settled(cluster, b, 90)
+    new = replacing.part(b)
+    new.parent.mkdir()
+    new.write_bytes(b"new")
+    data_fs(b).write_bytes(b"old")
+    with fencing.held(b), pytest.raises(OperatorError, match="a process has"):
+        replacing.swap(cluster, b, tmp_path / "kept")
+    assert (data_fs(b).read_bytes(), new.read_bytes()) == (b"old", b"new")
+    assert confirmed_commits.doubt(cluster, b, 100) == ""
+    assert replacing.swap(cluster, b, tmp_path / "kept")
+    assert data_fs(b).read_bytes() == b"new"
+    assert (tmp_path / "kept" / "Data.fs").read_bytes() == b"old"
 
 
 def test_data_that_are_truncated_are_distrusted_first(
