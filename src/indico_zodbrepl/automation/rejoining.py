@@ -29,9 +29,9 @@ from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import history, promise, state
 from indico_zodbrepl.host.disks import Room, disk_of
-from indico_zodbrepl.host.engine_control import control_of
+from indico_zodbrepl.host.engine_control import control_of, has_joined
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
 from indico_zodbrepl.host.promise import Fate
 from indico_zodbrepl.host.supervisor import Supervisor, program_states
@@ -161,6 +161,9 @@ class Rejoiner:
             if not self._was_started(node):  # else it may fail again
                 self._failures.pop(node.name, None)
             self._damaged.discard(node.name)
+        elif self._has_joined(node, leader):
+            say(f"node {node.name} {why}, and follows node {leader.node}")
+            host_of(self._cluster, self._installation).start_node(node.name)  # ends its joining
         elif why != NOT_STARTED or not self._start_again(node):
             if why == NOT_CONNECTED:
                 self._disconnected.tried(node)
@@ -229,6 +232,22 @@ class Rejoiner:
         self._once.say(node.program, f"{node.program} is started again: its starts had failed")
         Supervisor(self._cluster).start(node.program)
         return True
+
+    def _has_joined(self, node: Node, leader: Leader) -> bool:
+        """Return True for a former primary of a database engine that the leader sends its log.
+
+        Its start did not wait until it had joined.  A rejoin would have nothing to do.
+        """
+        if not backend_of(self._cluster).needs_guard:
+            return False
+        present = state.current(self._cluster, node)
+        known = history.known(node, present)
+        return (
+            (present.upstream, present.epoch) == (leader.node, leader.epoch)
+            and known.condition is Condition.OK
+            and history.may_have_own(self._cluster, node, known)
+            and has_joined(self._cluster, node, self._cluster.node(leader.node))
+        )
 
     def _rejoin(self, node: Node, why: str) -> None:
         disk = disk_of(node.data_directory)

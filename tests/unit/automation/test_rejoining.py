@@ -23,6 +23,7 @@ from indico_zodbrepl.automation.rejoining import (
     told,
     why_to_rejoin,
 )
+from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.cluster import NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
@@ -267,6 +268,29 @@ def test_a_rejoin_that_stopped_after_its_node_was_compared_is_continued(
     monkeypatch.setattr(rejoiner, "_why", lambda *_arguments: "")
     rejoiner.look(cluster.node("a"), LEADER)
     assert resumed == expected
+
+
+@pytest.mark.parametrize(("joined", "expected"), [(True, "started a"), (False, "rejoined")])
+def test_a_former_primary_of_mariadb_that_follows_already_ends_its_joining(
+    joined: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start of its server gave up waiting for that.  A rejoin would refuse it as joined."""
+    cluster = load(EXAMPLE.with_name("cluster-relstorage-mariadb.conf"), tmp_path)
+    node = cluster.node("a")
+    mark = config.led_mark(node)
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    leader = dataclasses.replace(LEADER, node="b")
+    state.write(node, NodeState(cluster.name, "a", Role.SECONDARY, "b", leader.epoch))
+    done: list[str] = []
+    monkeypatch.setattr(rejoining, "has_joined", lambda *_: joined)
+    host = SimpleNamespace(start_node=lambda name: done.append(f"started {name}"))
+    monkeypatch.setattr(rejoining, "host_of", lambda *_: host)
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: leader, str)
+    monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoined"))
+    rejoiner.look(node, leader)
+    assert done == [expected]
 
 
 def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:
