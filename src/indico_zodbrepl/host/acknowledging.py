@@ -21,12 +21,11 @@ from indico_zodbrepl.etcd.keys import Sync
 from indico_zodbrepl.host import kept_promises
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import DryRun, host_of
-from indico_zodbrepl.host.locking import take
+from indico_zodbrepl.host.locking import tried
 from indico_zodbrepl.host.promise import ALONE, OFF, Promise
 from indico_zodbrepl.host.server_control import ServerStatus
 from indico_zodbrepl.probing.answers import Acknowledging
 from indico_zodbrepl.probing.times import now
-from indico_zodbrepl.probing.waiting import wait_until
 
 LOCK_SECONDS = 10.0
 LEVELS = tuple(str(each) for each in SyncLevel)
@@ -49,10 +48,8 @@ def changing(cluster: Cluster, node: Node) -> Iterator[None]:
     Raises OperatorError (exit 7) if another process holds it for LOCK_SECONDS.
     """
     path = Layout(cluster).run / f"synchronous-{node.name}.lock"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.open("a+b") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS
-        if not wait_until(lambda: take(lock.fileno()), deadline):
+    with tried(path, time.monotonic() + LOCK_SECONDS) as is_held:
+        if not is_held:
             raise OperatorError(
                 f"the acknowledgements of node {node.name} are being changed already",
                 f"{path} is held",

@@ -8,17 +8,19 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of, native_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import commit_orders, fencing, guarded, state
+from indico_zodbrepl.host.locking import tried
 from indico_zodbrepl.host.server_control import (
     ANSWER_SECONDS,
     NoServerError,
@@ -202,15 +204,16 @@ class DatabaseControl(ServerControl):
                 exit_code=ExitCode.REFUSED,
             )
         note = {"until": time.clock_gettime(time.CLOCK_BOOTTIME) + detached_for}
-        try:
-            write_atomically(_note(self._node), json.dumps(note))
-        except OSError as error:  # without the note it would stay away
-            raise ServerRefusedError(
-                f"node {self._node.name} can't detach",
-                f"{_note(self._node)}: {error.strerror}",
-                exit_code=ExitCode.REFUSED,
-            ) from error
-        position = native_of(self._cluster).detach(self._cluster, self._node, deadline)
+        with _changing_link(self._cluster, self._node, deadline):
+            try:
+                write_atomically(_note(self._node), json.dumps(note))
+            except OSError as error:  # without the note it would stay away
+                raise ServerRefusedError(
+                    f"node {self._node.name} can't detach",
+                    f"{_note(self._node)}: {error.strerror}",
+                    exit_code=ExitCode.REFUSED,
+                ) from error
+            position = native_of(self._cluster).detach(self._cluster, self._node, deadline)
         return dataclasses.replace(found, last_tid=position, detached_for=detached_for)
 
 
@@ -223,8 +226,10 @@ def redirect(cluster: Cluster, node: Node, wanted: NodeState) -> None:
         upstream = cluster.node(str(wanted.upstream)).replication_address
         ServerControl(cluster, node).follow(wanted.epoch, upstream)
         return
-    native_of(cluster).redirect(cluster, wanted, time.monotonic() + ATTACH_SECONDS)
-    _note(node).unlink(missing_ok=True)
+    deadline = time.monotonic() + ATTACH_SECONDS
+    with _changing_link(cluster, node, deadline):
+        native_of(cluster).redirect(cluster, wanted, deadline)
+        _note(node).unlink(missing_ok=True)
 
 
 def has_joined(cluster: Cluster, node: Node, upstream: Node) -> bool:
@@ -267,21 +272,51 @@ def attach_when_due(cluster: Cluster, node: Node) -> bool:
 
     A promotion, and any start of its server, have ended that too.  Raises OperatorError.
     """
-    path = _note(node)
+    if not _is_due(node):
+        return False
+    deadline = time.monotonic() + ATTACH_SECONDS
+    with _changing_link(cluster, node, deadline):
+        if not _is_due(node):  # it was detached again meanwhile
+            return False
+        if state.current(cluster, node).upstream is not None:
+            native_of(cluster).attach(cluster, node, deadline)
+        _note(node).unlink(missing_ok=True)
+    return True
+
+
+def _is_due(node: Node) -> bool:
+    """Return True if a detached follower has to follow again."""
     try:
-        until = float(json.loads(path.read_text())["until"])
+        until = float(json.loads(_note(node).read_text())["until"])
     except FileNotFoundError:
         return False
     except (OSError, ValueError, KeyError, TypeError):
         until = 0.0
     left = until - time.clock_gettime(time.CLOCK_BOOTTIME)
     # A time of before a restart of the machine may be far ahead.
-    if 0 < left < MOST_DETACHED_SECONDS:
-        return False
-    if state.current(cluster, node).upstream is not None:
-        native_of(cluster).attach(cluster, node, time.monotonic() + ATTACH_SECONDS)
-    path.unlink(missing_ok=True)
-    return True
+    return not 0 < left < MOST_DETACHED_SECONDS
+
+
+@contextlib.contextmanager
+def _changing_link(cluster: Cluster, node: Node, deadline: float) -> Iterator[None]:
+    """Let one process at a time change what a database server follows.
+
+    Raises ServerRefusedError (exit 8) if another one does, or if that can't be seen to.
+    """
+    path = Layout(cluster).run / f"link-{node.name}.lock"
+    try:
+        with tried(path, deadline) as is_held:
+            if not is_held:
+                raise _busy(node, f"another process does so: {path}")
+            yield
+    except OSError as error:
+        raise _busy(node, f"{error.filename}: {error.strerror}") from error
+
+
+def _busy(node: Node, why: str) -> ServerRefusedError:
+    return ServerRefusedError(
+        f"it can't be changed what node {node.name} follows", why, exit_code=ExitCode.REFUSED
+    )
 
 
 MOST_DETACHED_SECONDS = 600.0

@@ -92,6 +92,20 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def tried(path: Path, deadline: float) -> Iterator[bool]:
+    """Hold a lock file, whose folder is made; the value is False if another process keeps it.
+
+    Args:
+        deadline: a moment of ``time.monotonic``.
+
+    Raises OSError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("a+b") as lock:
+        yield wait_until(lambda: take(lock.fileno()), deadline, POLL_SECONDS)
+
+
 def _open(path: Path) -> TextIO:
     try:
         return open(path, "a+", encoding="ascii")

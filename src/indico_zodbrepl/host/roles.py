@@ -57,8 +57,8 @@ def promote(
 
     Raises:
         OperatorError: exit 8, somebody objects, or the node's data is not whole, or no record
-            can be raised, or with ``automatic`` the leader key names another node: nothing was
-            changed; else the node is the primary by its state file,
+            can be raised, or with ``automatic`` the leader key names another node: the node stays
+            what it was; else the node is the primary by its state file,
             but its server doesn't serve as such: exit 7 or 1, as ``start_node``.
     """
     deadline = time.monotonic() + seconds

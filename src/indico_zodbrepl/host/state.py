@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.locking import alone_in
 from indico_zodbrepl.probing import times
 
 FORMAT = formats.STATE.known  # 1, which is still read, has no ``forced``
@@ -110,7 +111,6 @@ def write(node: Node, state: NodeState) -> None:
     Raises OperatorError (exit 1) if it cannot be written, or (exit 8) if the existing file is of a
     later epoch, because the writer was frozen meanwhile, for example.  The old file then stays.
     """
-    refuse_over(node, state.epoch)
     values = {
         "format": FORMAT,
         "cluster": state.cluster,
@@ -122,7 +122,9 @@ def write(node: Node, state: NodeState) -> None:
     }
     path = state_file(node)
     try:
-        write_atomically(path, json.dumps(values, indent=2) + "\n")
+        with alone_in(path.parent):
+            refuse_over(node, state.epoch)
+            write_atomically(path, json.dumps(values, indent=2) + "\n")
     except OSError as error:
         raise OperatorError(
             f"the state file of node {node.name} can't be written",
