@@ -16,6 +16,7 @@ from test_sql_engines import commit, held_by, missing, roles, wait_until_healthy
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.backends.postgresql import config, programs, sql
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import state
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.operations.facts import replication_of
@@ -114,7 +115,8 @@ def test_a_restarted_standby_has_a_final_position_only_when_it_has_replayed_all_
         native.detach(pair.cluster, node, time.monotonic() + 3)
     tell(pair, standby, f"ALTER SYSTEM RESET {delay}", "SELECT pg_reload_conf()")
     assert native.detach(pair.cluster, node, time.monotonic() + ANSWER_SECONDS) >= end
-    native.attach(pair.cluster, node, time.monotonic() + ANSWER_SECONDS)
+    present = state.current(pair.cluster, node)
+    native.attach(pair.cluster, present, time.monotonic() + ANSWER_SECONDS)
     Supervisor(pair.cluster).start(pair.cluster.node(primary).program)
     wait_until_healthy(pair)
 

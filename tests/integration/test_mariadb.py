@@ -25,7 +25,7 @@ from indico_zodbrepl.backends.mariadb import server as programs
 from indico_zodbrepl.backends.mariadb.sql import Row, administration
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import promise
+from indico_zodbrepl.host import promise, state
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.node_status import NodeStatus
@@ -234,15 +234,16 @@ def test_a_detached_replica_has_a_final_position_until_it_is_attached(
 ) -> None:
     primary, name = primary_of(pair), follower_of(pair)
     native, replica = native_of(pair.cluster), pair.cluster.node(name)
+    present = state.current(pair.cluster, replica)
     position = native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
     with Writer(pair) as writer:
         pass
     assert position == native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
-    native.attach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    native.attach(pair.cluster, present, time.monotonic() + ANSWER_SECONDS)
     wait_until(lambda: look(pair).state is State.HEALTHY, "it has caught up")
     writer.is_on(name)
     assert position < native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
-    native.attach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    native.attach(pair.cluster, present, time.monotonic() + ANSWER_SECONDS)
     wait_until_healthy(pair)
     with pytest.raises(OperatorError, match="is no replica"):
         native.detach(pair.cluster, pair.cluster.node(primary), time.monotonic() + ANSWER_SECONDS)

@@ -24,7 +24,7 @@ from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import promise, supervisor
+from indico_zodbrepl.host import promise, state, supervisor
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
@@ -412,10 +412,10 @@ def test_a_detached_standby_has_a_final_position_until_it_is_attached(
         assert position == native.detach(pair.cluster, b, time.monotonic() + PATIENCE)
         assert pair.sql("b", "SELECT count(*) FROM pg_stat_wal_receiver") == [("0",)]
     finally:
-        native.attach(pair.cluster, b, time.monotonic() + PATIENCE)
+        native.attach(pair.cluster, state.current(pair.cluster, b), time.monotonic() + PATIENCE)
     wait_until(lambda: pair.node("b").lag_transactions == 0, "b has caught up")
     assert position < native.detach(pair.cluster, b, time.monotonic() + PATIENCE)
-    native.attach(pair.cluster, b, time.monotonic() + PATIENCE)
+    native.attach(pair.cluster, state.current(pair.cluster, b), time.monotonic() + PATIENCE)
     with pytest.raises(OperatorError, match="node a is no standby"):
         native.detach(pair.cluster, pair.cluster.node("a"), time.monotonic() + PATIENCE)
 

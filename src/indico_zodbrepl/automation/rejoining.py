@@ -27,7 +27,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
-from indico_zodbrepl.host import history, promise, state
+from indico_zodbrepl.host import confirmed_commits, history, promise, state
 from indico_zodbrepl.host.disks import Room, disk_of
 from indico_zodbrepl.host.engine_control import control_of, has_joined
 from indico_zodbrepl.host.history import Condition, Lineage
@@ -201,6 +201,7 @@ class Rejoiner:
         try:
             return state.current(self._cluster, node)
         except state.DamagedStateError as error:
+            confirmed_commits.distrust(self._cluster, node, "its state file was damaged")
             aside = state.put_aside(node)
             say(f"{error.notice}: {error.detail}; it is {aside} now")
             self._damaged.add(node.name)

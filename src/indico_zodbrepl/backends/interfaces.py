@@ -256,8 +256,11 @@ class NativeReplication(Protocol):
         Raises OperatorError: exit 8, it did not apply all in time, or is no follower.
         """
 
-    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
-        """Let a detached follower follow its upstream again; nothing happens to any other node."""
+    def attach(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        """Let a detached follower follow the upstream of its state again.
+
+        Nothing happens to any other node.
+        """
 
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         """Let a running follower, detached or not, follow the upstream of its new state, in place.

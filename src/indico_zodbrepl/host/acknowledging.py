@@ -95,13 +95,13 @@ def change(
             count=before.count if count is None else count,
             level=before.level if level is None else level,
         )
-        _record(cluster, weakest(before, wanted))
+        _record(cluster, weakest(before, wanted), before)
         changed = control.synchronous(count, level, timeout, alone)
         after = _sync(cluster, node, changed, _state(name, changed))
         if _state(name, changed).state != "synchronous":
             # Not enough secondaries have the commits until now; later the automation records it.
             after = weakest(before, after)
-        _record(cluster, after)
+        _record(cluster, after, before)
     return _state(name, changed)
 
 
@@ -186,22 +186,32 @@ def _promise(wanted: Sync) -> Promise:
     return Promise(wanted.epoch, state, wanted.count, wanted.level)
 
 
-def _record_on_hosts(cluster: Cluster, wanted: Sync) -> None:
-    configured = cluster.synchronous
+def _record_on_hosts(cluster: Cluster, wanted: Sync, before: Sync | None) -> None:
+    """Record a promise on a majority of the hosts if they would assume a stronger one.
+
+    Args:
+        before: what the server promised until now: this host's cluster file may have been edited.
+    """
     known = kept_promises.read(cluster)
-    weak = wanted.alone or wanted.count < configured.count or wanted.level != configured.level
+    assumed = (cluster.synchronous, before or cluster.synchronous)
+    weak = wanted.alone or any(
+        wanted.count < each.count or wanted.level != each.level for each in assumed
+    )
     if weak or (known is not None and known.epoch == wanted.epoch):
         kept_promises.spread(cluster, host_of(cluster), _promise(wanted))
 
 
-def _record(cluster: Cluster, wanted: Sync) -> None:
+def _record(cluster: Cluster, wanted: Sync, before: Sync | None = None) -> None:
     """Write the key ``sync`` unless it says the same; an ``alone`` of this epoch stays.
 
     The automation takes it back when the other nodes have everything again.
+
+    Args:
+        before: see ``_record_on_hosts``, for clusters without etcd.
     """
     if not cluster.automatic:
         if cluster.hosts:
-            _record_on_hosts(cluster, wanted)
+            _record_on_hosts(cluster, wanted, before)
         return
     store = store_of(cluster)
     found = store.read(store.keys.sync)

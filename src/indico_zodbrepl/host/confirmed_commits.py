@@ -119,7 +119,7 @@ def distrust_late(cluster: Cluster, present: NodeState, new: NodeState) -> None:
     """
     if new.upstream is not None and new.epoch > present.epoch:
         node = cluster.node(new.node)
-        distrust(cluster, node, f"it was away when epoch {new.epoch} began")
+        distrust(cluster, node, f"it has not followed the primary of epoch {new.epoch} yet")
 
 
 def settle(cluster: Cluster, node: Node, before: Record | None, last_tid: int) -> bool:

@@ -278,8 +278,9 @@ def attach_when_due(cluster: Cluster, node: Node) -> bool:
     with _changing_link(cluster, node, deadline):
         if not _is_due(node):  # it was detached again meanwhile
             return False
-        if state.current(cluster, node).upstream is not None:
-            native_of(cluster).attach(cluster, node, deadline)
+        present = state.current(cluster, node)
+        if present.upstream is not None:
+            native_of(cluster).attach(cluster, present, deadline)
         _note(node).unlink(missing_ok=True)
     return True
 

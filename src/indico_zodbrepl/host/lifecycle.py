@@ -27,6 +27,7 @@ from indico_zodbrepl.host import (
     epochs,
     etcd_control,
     generated,
+    guarded,
     orphans,
     precheck,
     readiness,
@@ -194,7 +195,8 @@ def _up(
         leaderless = _is_leaderless(cluster, states, failures) or _primary_is_away(cluster)
         patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
         try:
-            backend_of(cluster).found(cluster, installation, progress, patience)
+            promising = _promising(cluster, states)
+            backend_of(cluster).found(promising, installation, progress, patience)
         except OperatorError as error:
             if not failures and not cluster.hosts:
                 raise
@@ -331,6 +333,13 @@ def _end_orphans(
     for stage in stages.ending(cluster):
         orphans.end(cluster, [left[name] for name in stage if name in left], deadline, progress)
     return list(left)
+
+
+def _promising(cluster: Cluster, states: Mapping[str, NodeState]) -> Cluster:
+    """Return a cluster whose primary, if it is of this host, asks for no less than before."""
+    for present in states.values():
+        cluster = guarded.promised(cluster, present)
+    return cluster
 
 
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) -> None:

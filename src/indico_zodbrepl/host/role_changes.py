@@ -299,6 +299,7 @@ class _NativeServers:
         remarks: list[str],
     ) -> bool:
         node = change.cluster.node(claim.node)
+        promised = _promising(change.cluster, claim)
         in_place = not self._lacks_guard(change.cluster, node)
         if not in_place:
             change.restart(node.name)
@@ -306,7 +307,6 @@ class _NativeServers:
             self._wait_for_lease(change, claim)
             if node.has_program:
                 change.start(node.name)
-        promised = _promising(change.cluster, claim)
         remarks += native_of(promised).promote(
             promised, change.installation, claim, change.deadline
         )

@@ -213,7 +213,7 @@ def test_a_database_server_that_was_away_counts_when_the_leader_sends_it_its_log
     database: World,
 ) -> None:
     database.look(last_tid=0, epoch=1)
-    assert "it was away when epoch 4 began" in database.doubt
+    assert "it has not followed the primary of epoch 4 yet" in database.doubt
     database.joined.append("b below a")
     database.look(last_tid=0, epoch=1)
     assert not database.doubt

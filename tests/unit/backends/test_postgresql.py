@@ -55,12 +55,14 @@ def test_a_standby_that_could_not_be_attached_is_told_again(tmp_path: Path) -> N
     """Its file names no settings already, but its server has not read that."""
     loaded = load(HOME / "etc" / "cluster-relstorage-postgresql.conf", tmp_path)
     down = dataclasses.replace(loaded.node("b"), storage_port=1)
+    cluster = dataclasses.replace(loaded, nodes=(loaded.node("a"), down))
     path = config.data_folder(down) / config.DETACHED_CONF
     path.parent.mkdir(parents=True)
     path.write_text("primary_conninfo = ''\n")
+    follows = NodeState(cluster.name, "b", Role.SECONDARY, "a", 2)
     for _time in range(2):
         with pytest.raises(OperatorError, match="did not execute the order"):
-            replication.attach(loaded, down, time.monotonic() + 1.0)
+            replication.attach(cluster, follows, time.monotonic() + 1.0)
 
 
 def test_a_server_listens_on_its_nodes_host_alone_and_on_no_unix_socket(cluster: Cluster) -> None:

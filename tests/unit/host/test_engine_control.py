@@ -52,7 +52,7 @@ def test_a_follower_that_is_detached_again_is_not_attached_because_the_first_tim
     note = node.data_directory / "detached.json"
     note.write_text('{"until": 0}')
     attached: list[str] = []
-    native = SimpleNamespace(attach=lambda _cluster, it, _deadline: attached.append(it.name))
+    native = SimpleNamespace(attach=lambda _cluster, it, _deadline: attached.append(it.node))
     monkeypatch.setattr(engine_control, "native_of", lambda _cluster: native)
     with futures.ThreadPoolExecutor(1) as agent:
         with engine_control._changing_link(cluster, node, time.monotonic() + 1):

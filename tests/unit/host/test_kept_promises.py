@@ -11,7 +11,8 @@ from two_hosts import TwoHosts, two_hosts
 
 from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import kept_promises
+from indico_zodbrepl.etcd.keys import Sync
+from indico_zodbrepl.host import acknowledging, kept_promises
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.promise import Promise
 
@@ -54,3 +55,12 @@ def test_without_a_majority_no_primary_goes_on_alone_and_nothing_is_known(hosts:
     with pytest.raises(OperatorError, match="a majority of the hosts can't record"):
         kept_promises.spread(hosts.cluster, host, ALONE)
     assert host.agreed_promise(3) is None
+
+
+def test_an_order_for_less_is_recorded_although_the_file_of_its_host_says_so_already(
+    hosts: TwoHosts,
+) -> None:
+    """Somebody has edited that file, and not those of the other hosts."""
+    edited = dataclasses.replace(hosts.cluster, synchronous=Synchronous(0))
+    acknowledging._record(edited, Sync(3, 0, "fsync"), Sync(3, 1, "fsync"))
+    assert host_of(hosts.cluster).agreed_promise(3) == Promise(3, "off", 0, "fsync")

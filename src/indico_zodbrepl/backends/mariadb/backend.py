@@ -131,8 +131,8 @@ class MariaDB(native_replication.NativeServers):
     def detach(self, cluster: Cluster, node: Node, deadline: float) -> int:
         return replication.detach(node, deadline)
 
-    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
-        replication.attach(node, deadline)
+    def attach(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        replication.attach(cluster, state, deadline)
 
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)

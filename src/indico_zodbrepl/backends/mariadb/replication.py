@@ -141,11 +141,16 @@ def _no_replica(node: Node) -> OperatorError:
     )
 
 
-def attach(node: Node, deadline: float) -> None:
+def attach(cluster: Cluster, state: NodeState, deadline: float) -> None:
     """Let a detached replica follow again; see ``NativeReplication.attach``."""
-    with administration(node, deadline) as server:
-        if server.rows("SHOW SLAVE STATUS"):
+    with administration(cluster.node(state.node), deadline) as server:
+        found = server.rows("SHOW SLAVE STATUS")
+        if not found:
+            return
+        if upstream_of(found[0]) == cluster.node(str(state.upstream)).storage_address:
             server.rows("START SLAVE IO_THREAD")
+            return
+    redirect(cluster, state, deadline)  # its state was written, and it was not told
 
 
 def log_end(node: Node) -> str:

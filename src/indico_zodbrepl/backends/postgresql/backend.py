@@ -138,8 +138,8 @@ class PostgreSQL(native_replication.NativeServers):
     def detach(self, cluster: Cluster, node: Node, deadline: float) -> int:
         return replication.detach(cluster, node, deadline)
 
-    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
-        replication.attach(cluster, node, deadline)
+    def attach(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        replication.attach(cluster, state, deadline)
 
     def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
         replication.redirect(cluster, state, deadline)

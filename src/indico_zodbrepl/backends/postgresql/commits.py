@@ -22,11 +22,22 @@ SELECT pg_is_in_recovery(),
         FROM pg_stat_activity WHERE wait_event = 'SyncRep')
 """
 
-# A standby that only receives what it had missed is not "streaming".
-_CONFIRMING = """
-SELECT application_name, flush_lsn FROM pg_stat_replication
-WHERE state = 'streaming' AND flush_lsn >= {before}::pg_lsn
+# Where a primary's timeline began, by the last line of its history; the first one has none.
+_BEGAN = """
+(SELECT coalesce(max(split_part(line, E'\\t', 2)::pg_lsn), '0/0')
+ FROM regexp_split_to_table(CASE WHEN NOT pg_is_in_recovery() THEN pg_read_file(
+     'pg_wal/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '.history',
+     0, 1000000, true) END, E'\\n') AS line WHERE line ~ '^[0-9]+\\t')
 """
+
+# A standby that only receives what it had missed is not "streaming".  One whose own log goes beyond
+# the beginning of the timeline is for a moment, again and again: it is sent the log up to there.
+JOINED = f"state = 'streaming' AND sent_lsn > {_BEGAN}"
+
+_CONFIRMING = f"""
+SELECT application_name, flush_lsn FROM pg_stat_replication
+WHERE flush_lsn >= {{before}}::pg_lsn AND {JOINED}
+"""  # noqa: S608  # our own text
 
 
 def look(cluster: Cluster, node: Node, before: str, deadline: float) -> CommitsLook | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
-from indico_zodbrepl.backends.postgresql.status import own_conninfo
+from indico_zodbrepl.backends.postgresql.commits import JOINED
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
@@ -184,12 +184,11 @@ def detach(cluster: Cluster, node: Node, deadline: float) -> int:
     return int(position)
 
 
-def attach(cluster: Cluster, node: Node, deadline: float) -> None:
+def attach(cluster: Cluster, state: NodeState, deadline: float) -> None:
     """Let a detached standby follow again; see ``NativeReplication.attach``."""
-    path = config.data_folder(node) / config.DETACHED_CONF
-    if path.exists():
-        with _writing(node):
-            write_all({path: ""})
+    node = cluster.node(state.node)
+    if (config.data_folder(node) / config.DETACHED_CONF).exists():
+        _configure(cluster, state)
         # Also if the file was empty: an earlier call may have failed here.
         sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
 
@@ -213,17 +212,10 @@ def has_joined(cluster: Cluster, node: Node, upstream: Node, deadline: float) ->
 
     The standby can't tell: it says "streaming" before the primary has looked at its position.
     """
-    try:
-        found = sql.query(
-            own_conninfo(cluster, upstream), deadline, _STREAMS.format(sql.literal(node.name))
-        )
-    except ProbeError as error:
-        raise OperatorError(
-            f"node {upstream.name} can't be asked who follows it",
-            error.detail,
-            exit_code=ExitCode.TIMED_OUT,
-        ) from error
-    return bool(found[0])
+    (found,) = sql.command(
+        cluster, upstream, deadline, _FOLLOWS.format(node=sql.literal(node.name))
+    )
+    return bool(found)
 
 
 def _no_standby(node: Node) -> OperatorError:
@@ -234,10 +226,10 @@ def _no_standby(node: Node) -> OperatorError:
     )
 
 
-_STREAMS = """
+_FOLLOWS = f"""
 SELECT 1 FROM pg_stat_replication
-WHERE NOT pg_is_in_recovery() AND application_name = {} AND state = 'streaming'
-"""
+WHERE NOT pg_is_in_recovery() AND application_name = {{node}} AND {JOINED}
+"""  # noqa: S608  # our own text
 
 # If a standby receives, if it has come to the end of its own log since its start, and a number of
 # the WAL position up to which it has received.
