@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +26,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader, Paused, Stored, Sync
+from indico_zodbrepl.host import acknowledging
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="etcd is not installed")
 
@@ -110,6 +113,13 @@ def reign_of(cluster: Cluster, publisher: Publisher | None = None) -> Reign:
     )
 
 
+def publisher_of(cluster: Cluster) -> Publisher:
+    store = store_of(cluster)
+    view = View(store, lambda _leader: None)
+    here = Installation(Path(__file__).parents[2])
+    return Publisher(cluster, here, store, view, reign=lambda: None, obstacle=str)
+
+
 def test_a_server_without_its_socket_is_killed_before_its_role_is_given_away(
     cluster: Cluster,
 ) -> None:
@@ -148,9 +158,7 @@ def test_a_leader_that_is_alone_gets_no_lease_before_that_is_recorded(cluster: C
     server = server_of(
         cluster, state="alone", count=1, level="fsync", timeout=10.0, alone="degrade"
     )
-    view = View(store, lambda _leader: None)
-    publisher = Publisher(cluster, store, view, lambda: None, lambda: "")
-    reign = reign_of(cluster, publisher)
+    reign = reign_of(cluster, publisher_of(cluster))
     try:
         reign.start()
         wait_until(lambda: reign.status is not None, "the server has a lease", PATIENCE)
@@ -163,6 +171,95 @@ def test_a_leader_that_is_alone_gets_no_lease_before_that_is_recorded(cluster: C
         said, _ = server.communicate()
     orders = [json.loads(line)["do"] for line in said.splitlines()]
     assert orders.index("status") < orders.index("lease")
+
+
+SYNC = Sync(EPOCH, 1, "fsync", members=("b",))
+
+
+def recorded(cluster: Cluster) -> Sync:
+    store = store_of(cluster)
+    found = store.read(store.keys.sync)
+    assert found is not None
+    return found.record
+
+
+def test_a_record_that_is_written_late_does_not_take_the_place_of_a_newer_one(
+    cluster: Cluster,
+) -> None:
+    """Its writer was frozen after it had read the former one; then it looks again."""
+    store = store_of(cluster)
+    alone = dataclasses.replace(SYNC, epoch=EPOCH + 1, alone=True)
+    seen: list[Sync | None] = []
+
+    def change(known: Sync | None) -> Sync | None:
+        seen.append(known)
+        if len(seen) == 1:
+            store_of(cluster).put(store.keys.sync, alone)
+            return SYNC
+        return None
+
+    assert store.update(store.keys.sync, change) is None
+    assert (seen, recorded(cluster)) == ([None, alone], alone)
+
+
+def test_a_former_leader_leaves_the_record_of_a_later_one_alone(cluster: Cluster) -> None:
+    store = store_of(cluster)
+    newer = dataclasses.replace(SYNC, epoch=EPOCH + 1, alone=True)
+    store.put(store.keys.sync, newer)
+    server = server_of(
+        cluster, state="asking", count=1, level="fsync", timeout=10.0, alone="degrade"
+    )
+    reign = reign_of(cluster)
+    try:
+        publisher_of(cluster).record(reign)
+    finally:
+        server.kill()
+        said, _ = server.communicate()
+    assert recorded(cluster) == newer
+    assert "alone" not in [json.loads(line)["do"] for line in said.splitlines()]
+
+
+@pytest.mark.parametrize("state", ["synchronous", "waiting"])
+def test_a_node_that_was_added_stays_in_the_record_while_it_is_not_connected(
+    cluster: Cluster, state: str
+) -> None:
+    """As soon as it is, it may confirm a commit that no other node has."""
+    server = server_of(cluster, state=state, count=1, level="fsync", timeout=10.0, alone="refuse")
+    publisher = publisher_of(cluster)
+    reign = reign_of(cluster)
+    try:
+        publisher.record(reign)
+        assert recorded(cluster).members == ("b",)
+        text = cluster.source.read_text()
+        node = re.search(r"<node b>.*?</node>", text, re.DOTALL)
+        assert node is not None
+        added = node[0].replace("<node b>", "<node c>").replace("/b", "/c")
+        ports = iter(range(9001, 9010))
+        added = re.sub(r"(-port) \d+", lambda found: f"{found[1]} {next(ports)}", added)
+        cluster.source.write_text(f"{text}\n{added}\n")
+        publisher.record(reign)
+    finally:
+        server.kill()
+        server.communicate()
+    assert recorded(cluster).members == ("b", "c")
+
+
+def test_elections_ask_for_a_new_node_before_a_server_counts_it(cluster: Cluster) -> None:
+    store = store_of(cluster)
+    said: list[str] = []
+    acknowledging.expect_nodes(cluster, said.append)
+    assert store.read(store.keys.sync) is None, "commits wait for nobody"
+    key_of(cluster)
+    new = dataclasses.replace(cluster.node("b"), name="c")
+    for number, each in enumerate(
+        (cluster, dataclasses.replace(cluster, nodes=(*cluster.nodes, new)))
+    ):
+        store.put(store.keys.sync, dataclasses.replace(SYNC, count=number))
+        acknowledging.expect_nodes(each, said.append)
+    assert recorded(cluster).members == ("b", "c")
+    assert said == ["elections ask for b, c"]
+    acknowledging.expect_nodes(cluster, said.append)
+    assert recorded(cluster).members == ("b", "c"), "it may still confirm commits"
 
 
 def campaign_of(cluster: Cluster) -> Campaign:

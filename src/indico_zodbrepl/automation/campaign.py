@@ -270,11 +270,16 @@ class Campaign:
         found = control_of(cluster, cluster.node(own)).status(limit).synchronous
         members = tuple(node.name for node in cluster.nodes if node.name != own)
         wanted = promises.first_record(epoch, cluster.synchronous, found, members)
-        if not wanted.count and self._sync is None:
-            return
         actual = dataclasses.replace(wanted, since=times.now())
-        record = promises.next_record(self._sync, actual, OFF)
-        self._store.put(self._store.keys.sync, record, limit)
+
+        def change(known: Sync | None) -> Sync | None:
+            if known is None and not wanted.count:
+                return None
+            if known is not None:
+                epochs.refuse_lower(epoch, known.epoch)
+            return promises.next_record(known, actual, OFF)
+
+        self._store.update(self._store.keys.sync, change, limit)
 
     def _promote(self, reign: Reign, own: str, epoch: int, why: str) -> None:
         """Promote the own node; give the role away if that fails."""

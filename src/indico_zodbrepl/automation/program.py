@@ -73,7 +73,12 @@ class Automation:
         self._completed: set[int] = set()  # epochs whose take-over this process completes
         self._calm = Calm(cluster, self._view)
         self._publisher = Publisher(
-            cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
+            cluster,
+            installation,
+            self._store,
+            self._view,
+            reign=lambda: self._reign,
+            obstacle=lambda: self._obstacle,
         )
         self._threads = (
             self._publisher.thread,

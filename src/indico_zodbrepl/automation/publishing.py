@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 from indico_zodbrepl.automation import promises
 from indico_zodbrepl.automation.log import Once, say
@@ -14,7 +15,8 @@ from indico_zodbrepl.automation.settling import Seen, Settler
 from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, Timing, now
 from indico_zodbrepl.automation.view import View
-from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster import Cluster, Node, load
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Member, Store, Sync
 from indico_zodbrepl.host import acknowledging, confirmed_commits, history, state
@@ -42,8 +44,10 @@ class Publisher:
     def __init__(
         self,
         cluster: Cluster,
+        installation: Installation,
         store: Store,
         view: View,
+        *,
         reign: Callable[[], Reign | None],
         obstacle: Callable[[], str],
     ) -> None:
@@ -56,6 +60,7 @@ class Publisher:
         self._written: dict[str, tuple[Member, float]] = {}
         self._once = Once()
         self._settler = Settler(cluster)
+        self._added = AddedNodes(cluster.source, installation.home)
         self.thread = Repeated("publish", self._timing.lease / 2, self._publish)
 
     def _publish(self) -> None:
@@ -137,15 +142,21 @@ class Publisher:
             found = control.status(ORDER_SECONDS).synchronous
             if found is None:
                 return
-            limit = self._timing.lease / 3
-            stored = self._store.read(self._store.keys.sync, limit)
-            known = None if stored is None else stored.record
             state = ALONE if found.state == ASKING else found.state
-            wanted = promises.next_record(known, self._sync(reign, found), state)
-            if not promises.says_the_same(known, wanted) and self._is_needed(known, wanted):
-                self._store.put(self._store.keys.sync, wanted, limit)
-                say(f"recorded in etcd: {_said(wanted)}")
-            if found.state == ASKING:
+            actual = self._sync(reign, found)
+            is_over = False
+
+            def change(known: Sync | None) -> Sync | None:
+                nonlocal is_over
+                is_over = known is not None and known.epoch > reign.epoch
+                wanted = promises.next_record(known, actual, state)
+                same = promises.says_the_same(known, wanted) or not self._is_needed(known, wanted)
+                return None if is_over or same else wanted
+
+            written = self._store.update(self._store.keys.sync, change, self._timing.lease / 3)
+            if written is not None:
+                say(f"recorded in etcd: {_said(written)}")
+            if found.state == ASKING and not is_over:
                 with contextlib.suppress(ServerRefusedError):  # it asks no more
                     control.alone(ORDER_SECONDS)
 
@@ -164,10 +175,29 @@ class Publisher:
         return known is not None or wanted.count > 0 or self._cluster.synchronous.count > 0
 
     def _sync(self, reign: Reign, found: Acknowledging) -> Sync:
-        others = [node.name for node in self._cluster.nodes if node != reign.node]
         # The server has read of a node that was added while this program runs.
-        members = tuple(dict.fromkeys([*others, *sorted(found.confirming)]))
+        names = [*(node.name for node in self._cluster.nodes), *sorted(found.confirming)]
+        names += self._added.names()
+        members = tuple(name for name in dict.fromkeys(names) if name != reign.node.name)
         return Sync(reign.epoch, found.count, found.level, members=members, since=times.now())
+
+
+class AddedNodes:
+    """The nodes of the cluster file as it is now, which servers may count at any time."""
+
+    def __init__(self, source: Path, home: Path) -> None:
+        self._source, self._home = source, home
+        self._stamp = -1
+        self._names: list[str] = []
+
+    def names(self) -> list[str]:
+        """Return the names; those of before while the file can't be read."""
+        with contextlib.suppress(OSError, OperatorError):
+            stamp = self._source.stat().st_mtime_ns
+            if stamp != self._stamp:
+                self._names = [node.name for node in load(self._source, self._home).nodes]
+                self._stamp = stamp
+        return self._names
 
 
 def _said(record: Sync) -> str:

@@ -23,7 +23,7 @@ from indico_zodbrepl.host.confirmed_commits import Record
 from indico_zodbrepl.host.engine_control import has_joined
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.server_control import ServerStatus
-from indico_zodbrepl.probing.answers import AckState, ServerAnswer, ServerRole
+from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
 from indico_zodbrepl.probing.probes import probe_server
 from indico_zodbrepl.probing.wire import ProbeError
 
@@ -32,7 +32,9 @@ REFRESH_SECONDS = 30.0
 
 
 def goal(found: ServerAnswer, leader: Leader, cluster: str = "") -> int | None:
-    """Return the last commit that the leader has acknowledged; None for another server.  Pure.
+    """Return what the leader has, acknowledged or not; None for another server.  Pure.
+
+    After a loss of power it may not know of the last commits that it had acknowledged.
 
     Args:
         cluster: its name; empty if it does not matter.
@@ -46,10 +48,7 @@ def goal(found: ServerAnswer, leader: Leader, cluster: str = "") -> int | None:
         or (server.lease_left is not None and server.lease_left <= 0)
     ):
         return None
-    said = server.acknowledging
-    if said is None or said.state is AckState.OFF:
-        return found.last_tid
-    return said.acknowledged
+    return found.last_tid
 
 
 @dataclasses.dataclass(frozen=True)

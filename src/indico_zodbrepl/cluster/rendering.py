@@ -300,13 +300,17 @@ def _standby(cluster: Cluster, instance: IndicoInstance) -> Iterator[str]:
 
 
 def automation_program(cluster: Cluster, installation: Installation, host: ClusterHost) -> Program:
-    """Return the program of a host that elects the leader."""
+    """Return the program of a host that elects the leader.
+
+    `up` starts it again when nodes were added or removed: it asks all of them.
+    """
     return Program(
         name=host.automation,
         command=zodbrepl_command(cluster, installation, "automation"),
         directory=Layout(cluster).var,
         stop_seconds=5,
         final_exits=(0, ExitCode.BAD_CONFIG),
+        environment={"ZODBREPL_NODES": " ".join(sorted(node.name for node in cluster.nodes))},
     )
 
 

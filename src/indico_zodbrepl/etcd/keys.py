@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd.client import LIMIT, Entry, Etcd, Guard, GuardError
 from indico_zodbrepl.etcd.following import Change, Following
-from indico_zodbrepl.etcd.problems import ForeignKeysError
+from indico_zodbrepl.etcd.problems import EtcdError, ForeignKeysError
 from indico_zodbrepl.probing import typed_json
 
 FORMAT = 1
@@ -137,6 +137,8 @@ class Config:
 
 T = TypeVar("T")
 U = TypeVar("U")
+UPDATES = 10
+"""Attempts to change a record that others write too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +248,35 @@ class Store:
         )
         entry = outcome.entry
         return Written(outcome.done, None if entry is None else stored.key.decode(entry))
+
+    def update(
+        self, key: Key[T], change: Callable[[T | None], T | None], limit: float = LIMIT
+    ) -> T | None:
+        """Replace a record unless somebody else writes it meanwhile; then look again.
+
+        A write that is late, because its process or a member of etcd was frozen, changes nothing.
+
+        Args:
+            change: returns what takes the place of the present record, None for no record; None
+                keeps what is there.
+
+        Returns what was written, or None if ``change`` wanted nothing.  Raises OperatorError
+        (exit 1) if others write all the time.
+        """
+        for _attempt in range(UPDATES):
+            stored = self.read(key, limit)
+            wanted = change(None if stored is None else stored.record)
+            if wanted is None:
+                return None
+            if stored is None:
+                written = self.create(key, wanted, limit)
+            else:
+                written = self.swap(stored, wanted, limit)
+            if written.done:
+                return wanted
+        raise EtcdError(
+            "a record in etcd can't be changed", f"others have changed {key.name} {UPDATES} times"
+        )
 
     def put(self, key: Key[T], record: T, limit: float = LIMIT) -> None:
         """Write a record whatever the key has."""

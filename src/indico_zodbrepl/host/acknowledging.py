@@ -18,9 +18,10 @@ from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Sync
-from indico_zodbrepl.host import kept_promises
+from indico_zodbrepl.etcd.problems import EtcdAwayError
+from indico_zodbrepl.host import epochs, kept_promises
 from indico_zodbrepl.host.engine_control import control_of
-from indico_zodbrepl.host.interface import DryRun, host_of
+from indico_zodbrepl.host.interface import DryRun, Tell, host_of
 from indico_zodbrepl.host.locking import tried
 from indico_zodbrepl.host.promise import ALONE, OFF, Promise
 from indico_zodbrepl.host.server_control import ServerStatus
@@ -28,6 +29,8 @@ from indico_zodbrepl.probing.answers import Acknowledging
 from indico_zodbrepl.probing.times import now
 
 LOCK_SECONDS = 10.0
+EXPECT_SECONDS = 1.0
+"""For each call to etcd before the nodes start."""
 LEVELS = tuple(str(each) for each in SyncLevel)
 
 
@@ -156,6 +159,33 @@ def _sync(cluster: Cluster, node: Node, status: ServerStatus, found: Acknowledgi
     return Sync(status.epoch, found.count, found.level, found.state == "alone", others, since=now())
 
 
+def expect_nodes(cluster: Cluster, tell: Tell) -> None:
+    """Let elections ask for all nodes of the cluster file, before a server counts a new one.
+
+    The automation of a host may have started before a node was added, and knows of it only by the
+    key `sync`.  While etcd is away nothing happens: then no primary commits for long.
+    """
+    if not cluster.automatic:
+        return
+    store = store_of(cluster)
+    try:
+        leader = store.read(store.keys.leader, EXPECT_SECONDS)
+        others = [
+            node.name for node in cluster.nodes if leader is None or node.name != leader.record.node
+        ]
+
+        def change(known: Sync | None) -> Sync | None:
+            if known is None or set(others) <= set(known.members):
+                return None
+            members = tuple(dict.fromkeys([*known.members, *others]))
+            return dataclasses.replace(known, members=members, since=now())
+
+        if store.update(store.keys.sync, change, EXPECT_SECONDS) is not None:
+            tell(f"elections ask for {', '.join(others)}")
+    except EtcdAwayError:
+        return
+
+
 def keep_record(cluster: Cluster, node: Node) -> bool:
     """Let a primary that asks for it commit without secondaries, once a majority of hosts knows.
 
@@ -213,11 +243,16 @@ def _record(cluster: Cluster, wanted: Sync, before: Sync | None = None) -> None:
         if cluster.hosts:
             _record_on_hosts(cluster, wanted, before)
         return
+
+    def change(known: Sync | None) -> Sync | None:
+        if known is None:
+            return wanted
+        epochs.refuse_lower(wanted.epoch, known.epoch)
+        # One that was removed may still confirm, and one that was added may be missing here.
+        members = tuple(dict.fromkeys([*wanted.members, *known.members]))
+        alone = wanted.alone or (known.alone and known.epoch == wanted.epoch)
+        new = dataclasses.replace(wanted, alone=alone, members=members)
+        return None if dataclasses.replace(known, since=wanted.since) == new else new
+
     store = store_of(cluster)
-    found = store.read(store.keys.sync)
-    known = None if found is None else found.record
-    if known is not None and known.epoch == wanted.epoch:
-        wanted = dataclasses.replace(wanted, alone=known.alone or wanted.alone)
-        if dataclasses.replace(known, since=wanted.since) == wanted:
-            return
-    store.put(store.keys.sync, wanted)
+    store.update(store.keys.sync, change)

@@ -23,6 +23,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import (
+    acknowledging,
     daemon,
     epochs,
     etcd_control,
@@ -230,6 +231,8 @@ def _to_start(
     """
     with etcd_control.left_alone(cluster, deadline, progress):
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
+        if running is not None:  # before its primary reads of nodes that were added
+            acknowledging.expect_nodes(cluster, progress)
         left = orphans.find(cluster, installation, running or ())
         return running, left, startable.missing(cluster, states, [*(running or ()), *left], wanted)
 
@@ -343,6 +346,8 @@ def _promising(cluster: Cluster, states: Mapping[str, NodeState]) -> Cluster:
 
 
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) -> None:
+    """Write down what other hosts have to know before a node starts."""
+    acknowledging.expect_nodes(cluster, progress)
     raised = precheck.found(cluster, startable.everywhere(cluster, states))
     for keeper, problem in (raised.failed if raised else {}).items():
         progress(f"{keeper} has no record of the epoch: {problem}")

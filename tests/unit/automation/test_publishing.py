@@ -10,7 +10,8 @@ import pytest
 
 from indico_zodbrepl.automation import publishing
 from indico_zodbrepl.automation.publishing import Publisher
-from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.etcd.keys import Key, Member
 from indico_zodbrepl.host import confirmed_commits
 from indico_zodbrepl.host.disks import Disk
@@ -37,6 +38,12 @@ class Written:
         self.members[key.name] = record
 
 
+def publisher(cluster: Cluster, store: Any) -> Publisher:
+    view: Any = None
+    here = Installation(cluster.var_directory)
+    return Publisher(cluster, here, store, view, reign=lambda: None, obstacle=str)
+
+
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_node_whose_server_does_not_answer_is_no_proof_either(
     tmp_path: Path, *, settled: bool
@@ -48,8 +55,7 @@ def test_a_node_whose_server_does_not_answer_is_no_proof_either(
     if settled:
         confirmed_commits.settle(cluster, node, None, 90)
     written: Any = Written()
-    view: Any = None
-    Publisher(cluster, written, view, lambda: None, lambda: "")._report(node)
+    publisher(cluster, written)._report(node)
     found = written.members["b"]
     assert found.problem
     assert bool(found.doubt) == (not settled)
@@ -62,6 +68,5 @@ def test_a_report_says_if_the_nodes_disk_is_full(
     monkeypatch.setattr(publishing, "disk_of", lambda _folder: Disk(free, 500 << 30, 1))
     cluster = load(EXAMPLE, tmp_path)
     written: Any = Written()
-    view: Any = None
-    Publisher(cluster, written, view, lambda: None, lambda: "")._report(cluster.node("b"))
+    publisher(cluster, written)._report(cluster.node("b"))
     assert (free == 0) is written.members["b"].full
