@@ -397,6 +397,18 @@ def test_an_unreadable_file_of_the_primary_is_not_left_out(pair):
     pair.assert_equal()
 
 
+def test_files_whose_folder_is_gone_are_not_left_out(pair):
+    """Its disk is away, and comes back; the follower would confirm what it lacks."""
+    pair.follower.process.terminate()
+    tid = pair.upload()
+    os.rename(pair.primary.blobs, pair.primary.blobs + '.away')
+    pair.follower.start()
+    wait_for(lambda: 'the folder of blobs is gone' in pair.primary.process.output(), 'the error')
+    assert tid != pair.follower.last_tid()
+    os.rename(pair.primary.blobs + '.away', pair.primary.blobs)
+    pair.assert_equal()
+
+
 def test_what_a_pack_removed_is_not_missing(pair):
     client = pair.client()
     commit(client, pickle_of('root'), oid=z64)

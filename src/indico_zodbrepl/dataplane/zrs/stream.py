@@ -24,6 +24,7 @@ from ZODB.utils import z64
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged
 from indico_zodbrepl.dataplane.datafs.records import NUMBER, START
+from indico_zodbrepl.dataplane.server.status import missing_blob_folder
 
 # Approximate bytes of a piece of the stream.
 PIECE = 1 << 18
@@ -295,6 +296,10 @@ class Tail(object):
         except IOError as error:
             if error.errno != errno.ENOENT:
                 raise
+        folder = missing_blob_folder(self._storage)
+        if folder is not None:
+            # Its disk is away, and comes back: followers get the transaction later, with its files.
+            raise IOError(errno.ENOENT, 'the folder of blobs is gone', folder)
         # A pack first replaces the data file, then removes blobs of what it has left out.
         if self._storage._file is self._seen:
             self._missing(path)
