@@ -20,8 +20,10 @@ from test_sql_engines import (
 
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.host import confirmed_commits
 from indico_zodbrepl.host.engine_control import has_joined
 from indico_zodbrepl.host.fencing import freeze
+from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.monitor import take_snapshot
 
 RETRIES_SECONDS = 5.0
@@ -86,9 +88,7 @@ def test_one_that_is_ahead_of_a_chosen_primary_keeps_its_transactions_out_of_the
     assert figures["diverged"] == ["c", "a"]
     exported = {*Layout(three.cluster).lost_tails.glob("*")}
     assert {"a", "c"} == {folder.name.split("-")[0] for folder in exported}
-    until = time.monotonic() + RETRIES_SECONDS
-    while time.monotonic() < until:
-        assert not gets_the_log_of(three, "c", "b")
+    follows_in_vain(three, "c", "b")
     for node in ("c", "a"):
         succeed(three, "rejoin", node)
     wait_until_healthy(three)
@@ -96,6 +96,22 @@ def test_one_that_is_ahead_of_a_chosen_primary_keeps_its_transactions_out_of_the
     assert gets_the_log_of(three, "a", "b")
     assert not gets_the_log_of(three, "c", "a")
     assert exported == {*Layout(three.cluster).lost_tails.glob("*")}
+
+
+def follows_in_vain(three: ClusterUnderTest, node: str, upstream: str) -> None:
+    """Start a server whose log goes beyond that of its upstream, as its host would."""
+    cluster = three.cluster
+    Supervisor(cluster).start(cluster.node(node).program)
+    wait_until(lambda: sql_answers(three, node), f"{node} answers")
+    until = time.monotonic() + RETRIES_SECONDS
+    while time.monotonic() < until:
+        assert not gets_the_log_of(three, node, upstream)
+    assert "has not followed" in confirmed_commits.doubt(cluster, cluster.node(node), 0)
+
+
+def sql_answers(three: ClusterUnderTest, node: str) -> bool:
+    found = take_snapshot(three.cluster).node(node)
+    return found.reachable and found.upstream is not None
 
 
 def gets_the_log_of(three: ClusterUnderTest, node: str, upstream: str) -> bool:
