@@ -2,16 +2,19 @@
 import errno
 import itertools
 import os
+import threading
+import time
 
 import pytest
 import transaction
 import ZODB.blob
 from transaction import TransactionManager
 from ZEO.ClientStorage import ClientStorage
-from ZODB.blob import Blob
+from ZODB.blob import Blob, FilesystemHelper
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError, POSKeyError
 
+from indico_zodbrepl.dataplane.client import blob_cache
 from processes import FORKED
 from zeo_servers import ZEOServer, open_client
 
@@ -107,6 +110,34 @@ def test_a_cache_that_somebody_removed_is_made_anew(opened, tmpdir):
     cache.remove()
     with db.open().root()['file'].open() as source:
         assert CONTENT == source.read()
+
+
+def test_processes_that_start_at_once_share_a_new_cache(tmpdir, monkeypatch):
+    """The workers of an Indico that was just installed, for example."""
+    makedirs = os.makedirs
+
+    def slowly(path, *mode):
+        time.sleep(0.2)
+        makedirs(path, *mode)
+
+    monkeypatch.setattr(os, 'makedirs', slowly)
+    monkeypatch.setattr(FilesystemHelper, 'create', FilesystemHelper.create)
+    blob_cache.install()
+    failures = []
+
+    def create():
+        try:
+            FilesystemHelper(str(tmpdir.join('indico', 'blobs'))).create()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [] == failures
+    assert 'bushy' == tmpdir.join('indico', 'blobs', '.layout').read()
 
 
 def test_an_upload_that_meets_a_conflict_leaves_no_copy_in_the_cache(opened, tmpdir):

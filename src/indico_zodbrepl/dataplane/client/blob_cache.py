@@ -17,10 +17,14 @@ in the folder for temporary files is removed by `indico.uploaded`.)
 After a loss of power, a file of the cache may be empty that was not on the disk yet.  What is stored is
 on the disk before it is in the cache; other empty files are removed when the cache is opened, and are
 then fetched again.  (Indico takes no file of another length than the one it saved.)
+
+ZODB creates the folder of a cache, the one for temporary files and a mark one after the other.  It fails if
+another process of the host does so at the same moment, as when several workers start for the first time.
 """
 from __future__ import absolute_import
 
 import errno
+import fcntl
 import functools
 import logging
 import os
@@ -28,6 +32,7 @@ import re
 import time
 
 from zc.lockfile import LockError
+from ZODB.blob import FilesystemHelper
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +42,29 @@ PARTIAL = re.compile(r'.*\.(tmp-?|dl)$')
 FOLDER = re.compile(r'\d+$')
 CONTENT = '.blob'
 ABANDONED = 86400  # seconds after which no transaction uses a file any more
+
+
+_create = FilesystemHelper.create
+
+
+def install():
+    """Let one process at a time create the folder of a cache; may be called repeatedly."""
+    FilesystemHelper.create = _create_alone
+
+
+def _create_alone(helper):
+    parent = os.path.dirname(os.path.abspath(helper.base_dir))
+    try:
+        os.makedirs(parent)
+    except OSError as error:
+        if error.errno != errno.EEXIST:
+            raise
+    descriptor = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _create(helper)
+    finally:
+        os.close(descriptor)
 
 
 def temporary_directory(storage):

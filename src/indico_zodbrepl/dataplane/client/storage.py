@@ -270,6 +270,7 @@ class IndicoStorageSection(BaseConfig):
         seconds.  Raise ClientDisconnected if no server answers in time.
         """
         install()
+        blob_cache.install()
         if isinstance(self.config.base, FileStorageSection):
             blob_files.install()
         with older_servers.opening():
