@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Sync
-from indico_zodbrepl.etcd.problems import EtcdAwayError
+from indico_zodbrepl.etcd.problems import EtcdAwayError, EtcdCertificateError
 from indico_zodbrepl.host import epochs, kept_promises
 from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.interface import DryRun, Tell, host_of
@@ -163,7 +163,7 @@ def expect_nodes(cluster: Cluster, tell: Tell) -> None:
     """Let elections ask for all nodes of the cluster file, before a server counts a new one.
 
     The automation of a host may have started before a node was added, and knows of it only by the
-    key `sync`.  While etcd is away nothing happens: then no primary commits for long.
+    key `sync`.  While etcd does not answer nothing happens: then no primary commits for long.
     """
     if not cluster.automatic:
         return
@@ -182,7 +182,7 @@ def expect_nodes(cluster: Cluster, tell: Tell) -> None:
 
         if store.update(store.keys.sync, change, EXPECT_SECONDS) is not None:
             tell(f"elections ask for {', '.join(others)}")
-    except EtcdAwayError:
+    except (EtcdAwayError, EtcdCertificateError):
         return
 
 

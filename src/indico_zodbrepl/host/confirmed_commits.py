@@ -4,13 +4,13 @@ A secondary that was cloned, restored or emptied has confirmed more than it hold
 caught up.  Its last transaction then proves nothing about acknowledged commits.  So each change
 that replaces or shortens its data is recorded before.  Nor does that of a follower that was away
 when an epoch began: it may have transactions that the cluster never had.  Only the automation
-removes a record, when it has seen the node with everything that the primary had acknowledged.  A
-node without a record is not trusted: its disk may be new.
+trusts a node again, when it has seen it with everything that the primary had acknowledged.  A node
+without a record is not trusted: its disk may be new.
 
 The record is not beside the data, so that it stays where the data are lost.  A server with a guard
 is trusted without one: a database server that gets a copy of its upstream's data has all of it
-before it answers.  It has a record only after it was away; the automation removes that when the
-primary sends it its log.  What a MariaDB replica forgets when it starts again is its backend's
+before it answers.  It has a record only after it was away, and is trusted again when the primary
+sends it its log.  What a MariaDB replica forgets when it starts again is its backend's
 concern: ``mariadb.received``.
 """
 

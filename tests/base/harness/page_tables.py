@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import commit_tables
+import control_tables
 import failover_tables
 import figure_tables
 import kept_lines
@@ -31,6 +32,7 @@ def _failovers(name: str) -> list[dict[str, Any]]:
 
 TABLES: Mapping[str, Callable[[], Cells]] = {
     "commit-times": lambda: commit_tables.table(kept_lines.read(KEPT / "commit-times/zeo.jsonl")),
+    "controls": lambda: control_tables.table(kept_lines.read(KEPT / "controls/commits.jsonl")),
     "dead-servers": lambda: figure_tables.dead_servers(KEPT / "dead-servers/storages.json"),
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
