@@ -11,7 +11,7 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import commit_orders, promise
+from indico_zodbrepl.host import commit_orders
 from indico_zodbrepl.probing.process_state import children_of
 
 # Programs; status imports this module, and not them.
@@ -40,6 +40,8 @@ def promised(cluster: Cluster, present: NodeState) -> Cluster:
     is_known = told_first(cluster) and backend_of(cluster).needs_guard
     if not is_known or present.role is not Role.PRIMARY:
         return cluster
+    from indico_zodbrepl.host import promise  # noqa: PLC0415 - `status` does without
+
     known = promise.read(cluster.node(present.node))
     wanted = promise.at_least(cluster.synchronous, known, present.epoch)
     return dataclasses.replace(cluster, synchronous=wanted)

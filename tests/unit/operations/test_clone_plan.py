@@ -140,7 +140,7 @@ class Disk:
         return {
             str(path.relative_to(folder)): path.read_text()
             for path in folder.rglob("*")
-            if path.is_file()
+            if path.is_file() and path.name != "Data.fs.lock"  # each opening leaves it
         }
 
 
