@@ -1,8 +1,8 @@
 """Notice when a node's last transaction proves again what was acknowledged.
 
 What it had confirmed before its data were changed was acknowledged by then.  So it suffices that it
-reaches the last commit that the leader has acknowledged at any moment after that.  A database
-server loses no data, but may have another history: it suffices that the leader sends it its log.
+reaches all that the leader has at any moment after that.  A database server loses no data, but may
+have another history: it suffices that the leader sends it its log.
 """
 
 from __future__ import annotations

@@ -257,10 +257,10 @@ class Store:
         A write that is late, because its process or a member of etcd was frozen, changes nothing.
 
         Args:
-            change: returns what takes the place of the present record, None for no record; None
-                keeps what is there.
+            change: takes the present record, or None without one, and returns the new one, or None
+                to write nothing.
 
-        Returns what was written, or None if ``change`` wanted nothing.  Raises OperatorError
+        Returns the record that was written, or None.  Raises OperatorError
         (exit 1) if others write all the time.
         """
         for _attempt in range(UPDATES):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import signal
 import time
@@ -19,6 +18,7 @@ from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon, ports
 from indico_zodbrepl.host.interface import DryRun
+from indico_zodbrepl.host.locking import take
 from indico_zodbrepl.host.ports import Owner
 from indico_zodbrepl.host.supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
 from indico_zodbrepl.probing.process_state import FROZEN, state_of
@@ -241,12 +241,9 @@ def is_held(node: Node) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not take(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 @contextlib.contextmanager
@@ -257,15 +254,13 @@ def held(node: Node) -> Iterator[None]:
     """
     descriptor = os.open(path_of(node), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take(descriptor):
             raise OperatorError(
                 f"a process has {data_fs(node)} open",
                 f"process {look(node).pid or 'unknown'}",
                 "stop it, then retry",
                 ExitCode.REFUSED,
-            ) from None
+            )
         yield
     finally:
         os.close(descriptor)

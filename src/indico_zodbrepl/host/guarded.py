@@ -33,9 +33,9 @@ def told_first(cluster: Cluster) -> bool:
 def promised(cluster: Cluster, present: NodeState) -> Cluster:
     """Return a cluster whose commits wait for no less than before in the epoch of a primary.
 
-    Whoever promotes another node relies on what other hosts know.  So an edited cluster file makes
-    that less with the next epoch, and before that only `zodbrepl synchronous`, which tells them
-    first.  ZEO servers tell the automation what they keep before they get their first lease.
+    A promotion of another node relies on what other hosts know.  So within an epoch only `zodbrepl
+    synchronous`, which tells them first, can lower it; an edited cluster file does that from the
+    next epoch on.  ZEO servers tell the automation what they keep before their first lease.
     """
     is_known = told_first(cluster) and backend_of(cluster).needs_guard
     if not is_known or present.role is not Role.PRIMARY:
