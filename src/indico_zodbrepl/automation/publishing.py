@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 
 from indico_zodbrepl.automation import promises
 from indico_zodbrepl.automation.log import Once, say
@@ -15,8 +14,9 @@ from indico_zodbrepl.automation.settling import Seen, Settler
 from indico_zodbrepl.automation.threads import Repeated
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, Timing, now
 from indico_zodbrepl.automation.view import View
-from indico_zodbrepl.cluster import Cluster, Node, load
+from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.reloading import ClusterFile
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Member, Store, Sync
 from indico_zodbrepl.host import acknowledging, confirmed_commits, history, state
@@ -60,7 +60,7 @@ class Publisher:
         self._written: dict[str, tuple[Member, float]] = {}
         self._once = Once()
         self._settler = Settler(cluster)
-        self._added = AddedNodes(cluster.source, installation.home)
+        self._file, self._present = ClusterFile(cluster.source, installation.home), cluster
         self.thread = Repeated("publish", self._timing.lease / 2, self._publish)
 
     def _publish(self) -> None:
@@ -175,29 +175,13 @@ class Publisher:
         return known is not None or wanted.count > 0 or self._cluster.synchronous.count > 0
 
     def _sync(self, reign: Reign, found: Acknowledging) -> Sync:
-        # The server has read of a node that was added while this program runs.
-        names = [*(node.name for node in self._cluster.nodes), *sorted(found.confirming)]
-        names += self._added.names()
+        # The server may read at any time of a node that was added while this program runs.
+        with contextlib.suppress(OperatorError):  # an invalid file adds none
+            self._present = self._file.load()
+        nodes = (*self._cluster.nodes, *self._present.nodes)
+        names = [*(node.name for node in nodes), *sorted(found.confirming)]
         members = tuple(name for name in dict.fromkeys(names) if name != reign.node.name)
         return Sync(reign.epoch, found.count, found.level, members=members, since=times.now())
-
-
-class AddedNodes:
-    """The nodes of the cluster file as it is now, which servers may count at any time."""
-
-    def __init__(self, source: Path, home: Path) -> None:
-        self._source, self._home = source, home
-        self._stamp = -1
-        self._names: list[str] = []
-
-    def names(self) -> list[str]:
-        """Return the names; those of before while the file can't be read."""
-        with contextlib.suppress(OSError, OperatorError):
-            stamp = self._source.stat().st_mtime_ns
-            if stamp != self._stamp:
-                self._names = [node.name for node in load(self._source, self._home).nodes]
-                self._stamp = stamp
-        return self._names
 
 
 def _said(record: Sync) -> str:

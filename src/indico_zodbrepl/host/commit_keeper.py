@@ -22,9 +22,10 @@ from typing import Any
 
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.backends.acknowledging import CommitsLook, next_state
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
+from indico_zodbrepl.cluster.reloading import ClusterFile
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import guarded, promise
 from indico_zodbrepl.host import state as node_state
@@ -72,8 +73,7 @@ class Keeper:
     """
 
     def __init__(self, path: Path, home: Path, name: str) -> None:
-        self._path, self._home, self._name = path, home, name
-        self._stamp = -1
+        self._file, self._name = ClusterFile(path, home), name
         self._cluster: Cluster
         self._state = AckState.OFF
         self._since = time.monotonic()
@@ -84,9 +84,7 @@ class Keeper:
 
     def once(self) -> None:
         """Look once, and apply the state that follows.  Raises OperatorError, OSError."""
-        stamp = self._path.stat().st_mtime_ns
-        if stamp != self._stamp:
-            self._cluster, self._stamp = load(self._path, self._home), stamp
+        self._cluster = self._file.load()
         cluster, node = self._cluster, self._cluster.node(self._name)
         native = native_of(cluster)
         deadline = time.monotonic() + ANSWER_SECONDS

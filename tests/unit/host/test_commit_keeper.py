@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.backends.acknowledging import CommitsLook
-from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load, reloading
 from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
 from indico_zodbrepl.host import commit_keeper, commit_orders, guarded, state
 from indico_zodbrepl.probing.answers import AckState
@@ -28,7 +28,7 @@ class Server:
         self.sees, self.settled = WITH, True
         native = types.SimpleNamespace(look_at_commits=self._look, set_commits=self._set)
         self.cluster, self.was_set = cluster, 0
-        monkeypatch.setattr(commit_keeper, "load", lambda *_: self.cluster)
+        monkeypatch.setattr(reloading, "load", lambda *_: self.cluster)
         monkeypatch.setattr(commit_keeper, "native_of", lambda _cluster: native)
         self.restart()
 
@@ -40,7 +40,7 @@ class Server:
     def edit(self, **changes: object) -> None:
         """Edit the cluster file."""
         self.cluster = dataclasses.replace(self.cluster, **changes)  # type: ignore[arg-type]
-        self._keeper._stamp = -1
+        self._keeper._file._known = None
 
     def _set(self, *_: object) -> None:
         self.was_set += 1

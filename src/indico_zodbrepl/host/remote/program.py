@@ -8,17 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 from aiohttp import web
 
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import own_host
+from indico_zodbrepl.cluster.reloading import ClusterFile
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.daemon import environment
 from indico_zodbrepl.host.foreground import notify
@@ -44,41 +44,6 @@ RELOAD_SECONDS = 5.0
 """Between two looks at the certificates."""
 SHUTDOWN_SECONDS = 5.0
 """For the answers of running calls; the calls themselves are finished."""
-
-
-class ClusterFile:
-    """The cluster as its file says now; read again when the file has changed.
-
-    Any thread may call its methods.  ``load`` raises for a file that became invalid: a command that
-    works with another idea of the cluster than its caller's could change the wrong node.
-    """
-
-    def __init__(self, path: Path, home: Path) -> None:
-        self._path = path
-        self._home = home
-        self._lock = threading.Lock()
-        self._known: tuple[tuple[int, int], Cluster] | None = None
-
-    def last(self) -> Cluster:
-        """Return the cluster as the file said when it was last valid.
-
-        Raises OperatorError as ``load`` if it has never been.
-        """
-        with self._lock:
-            known = self._known
-        return known[1] if known else self.load()
-
-    def load(self) -> Cluster:
-        """Return the cluster.  Raises OperatorError as ``cluster.load``."""
-        with self._lock:
-            try:
-                status = self._path.stat()
-            except OSError:
-                return load(self._path, self._home)  # which says what is wrong
-            stamp = status.st_mtime_ns, status.st_ino
-            if self._known is None or self._known[0] != stamp:
-                self._known = stamp, load(self._path, self._home)
-            return self._known[1]
 
 
 def serve(path: Path, installation: Installation) -> None:
