@@ -10,24 +10,24 @@ import page_tables
 import pytest
 from cells import Cells
 from failover_tables import FAULTS, promises, rounds
-from page_tables import BLOCK, KEPT, PAGES, TABLES, written
+from page_tables import BLOCK, DOCS, KEPT, PAGES, TABLES, written
 from rich.console import Console
 from storage_tables import hours_of_faults, replication
 
-CHOICE = PAGES / "choosing-a-storage.md"
+CHOICE = DOCS / "explanation/choosing-a-storage.md"
 FIGURE = re.compile(
     r"(?<![\w.\]/`-])\d[\d,]*(?:\.\d+)?(?: ?(?:s|ms|%|MB|GB|GiB|MB/s|times)\b)|\d\.\d"
 )
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_has_the_tables_of_the_kept_figures(page: Path) -> None:
     """When this fails: bin/control-python tools/tables"""
     assert written(page.read_text()) == page.read_text()
 
 
 def test_each_table_is_in_a_page() -> None:
-    there = {found[1] for page in PAGES.glob("*.md") for found in BLOCK.findall(page.read_text())}
+    there = {found[1] for page in PAGES for found in BLOCK.findall(page.read_text())}
     assert there == set(TABLES)
 
 
@@ -39,7 +39,7 @@ def test_the_page_about_choosing_has_no_figure_outside_of_these_tables() -> None
 def test_the_readme_has_the_times_of_these_tables() -> None:
     found = TABLES["dead-servers"]().rows
     seconds = {(what, storage): float(gap.split()[0]) for what, storage, gap, *_ in found}
-    readme = (PAGES.parents[1] / "README.md").read_text()
+    readme = (DOCS.parent / "README.md").read_text()
     for backend in ("zrs", "relstorage-postgresql", "relstorage-mariadb"):
         [line] = [each for each in readme.splitlines() if each.startswith(f"| `{backend}`")]
         assert f"failover {seconds['failover', f'`{backend}`']:.2g} s" in line

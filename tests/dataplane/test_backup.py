@@ -298,6 +298,21 @@ def test_a_damaged_file_is_not_backed_up(kept, site, tmpdir, indexed):
     assert before == kept.names()
 
 
+@pytest.mark.parametrize('at', [24, 34, 41])
+def test_a_file_with_a_damaged_record_is_not_backed_up(kept, site, at):
+    """At these offsets a record has its transaction's position, and its length."""
+    begin = len(content(site))
+    site.commit(u'c', u'd')
+    with DataFile(site.path) as data_file:
+        records = data_file.at(begin).records
+    data = content(site)
+    with open(site.path, 'wb') as changed:
+        changed.write(data[:records + at] + b'\x01' + data[records + at + 1:])
+    with pytest.raises(Damaged):
+        kept.back_up(site)
+    assert [] == kept.names()
+
+
 def test_an_empty_file_is_not_backed_up(kept, tmpdir):
     empty = Site(tmpdir.join('Empty.fs'))
     FileStorage(empty.path).close()

@@ -96,10 +96,25 @@ def test_random_transactions_give_the_same_stream(storage, tmpdir, seed, monkeyp
     chance = random.Random(seed)
     size = [1, 1000, 100000, 1 << 18][seed % 4]
     monkeypatch.setattr(stream, 'PIECE', size)
+    monkeypatch.setattr(stream, 'WHOLE', 2 * size)
     writer = Writer(storage, chance, tmpdir)
     for _ in range(25):
         writer.commit()
     assert_same_streams(storage)
+
+
+@pytest.mark.parametrize('records, is_one', [(2, True), (200, True), (400, False)])
+def test_a_transaction_up_to_half_a_megabyte_is_one_piece(storage, records, is_one):
+    """What has several pieces takes a thread for each follower."""
+    meta = TransactionMetaData()
+    storage.tpc_begin(meta)
+    for _ in range(records):
+        storage.store(storage.new_oid(), z64, os.urandom(2500), '', meta)
+    storage.tpc_vote(meta)
+    storage.tpc_finish(meta)
+    tail = Tail(storage, z64, bool)
+    assert is_one is (1 == len(list(tail.next())))
+    tail.close()
 
 
 def write_through_zodb(storage):

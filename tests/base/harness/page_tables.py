@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ import storage_tables
 from cells import Cells
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGES = DOCS / "explanation"
 KEPT = DOCS / "benchmarks"
+PAGES = (*sorted((DOCS / "explanation").glob("*.md")), KEPT / "README.md")
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n\n).*?\n(<!-- end of the table -->\n)", re.DOTALL)
 
 
@@ -37,7 +37,8 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
     ),
-    "inside-indico": lambda: storage_tables.inside(
+    "inside-indico": lambda: storage_tables.inside(KEPT / "in-app"),
+    "inside-indico-pinned": lambda: storage_tables.inside_pinned(
         [KEPT / name for name in ("in-app-pinned", "in-app-pinned-2", "in-app-pinned-3")]
     ),
     "lowest-ratios": lambda: storage_tables.lowest(KEPT),
@@ -58,6 +59,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "rounds-of-mariadb": lambda: failover_tables.rounds(
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
+    "measured": lambda: storage_tables.measured(KEPT),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),
     "replication-controls": lambda: storage_tables.replication(KEPT / "replication-controls"),
     "replication-pinned": lambda: storage_tables.replication(KEPT / "replication-pinned"),
@@ -65,9 +67,9 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
 }
 
 
-def write(folder: Path) -> None:
-    """Write the tables of all pages in a folder again."""
-    for path in sorted(folder.glob("*.md")):
+def write(pages: Iterable[Path]) -> None:
+    """Write the tables of pages again."""
+    for path in pages:
         before = path.read_text()
         after = written(before)
         if after != before:

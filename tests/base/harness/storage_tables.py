@@ -11,11 +11,14 @@ from cells import Cells
 from failover_tables import order
 
 from indico_zodbrepl.bench import results, summary
+from indico_zodbrepl.bench.suite import known
 
 CONTROL, METRIC = "zeo", "rate"
 CASES: Mapping[str, tuple[str, Mapping[str, str | int | float]]] = {
     "commits of 1 object": ("write-throughput", {"objects": 1, "processes": 1}),
     "commits of 100 objects": ("write-throughput", {"objects": 100, "processes": 1}),
+    "of 1 object, 4 writers": ("write-throughput", {"objects": 1, "processes": 4}),
+    "of 100 objects, 4 writers": ("write-throughput", {"objects": 100, "processes": 4}),
     "cold reads": ("read", {"caches": "cold", "processes": 1}),
     "hot reads": ("read", {"caches": "hot", "processes": 1}),
 }
@@ -42,16 +45,10 @@ def speed(folder: Path) -> Cells:
     }
     rows = []
     for name, label in run.settings["storages"].items():
-        ratios = [
-            found[name, test, tuple(sorted(parameters.items()))]
-            for test, parameters in CASES.values()
+        keys = [
+            (name, test, tuple(sorted(parameters.items()))) for test, parameters in CASES.values()
         ]
-        rows.append(
-            (
-                label,
-                *map(_shown, ratios),
-            )
-        )
+        rows.append((label, *(_shown(found[key]) if key in found else "-" for key in keys)))
     size = run.settings["options"]["object-bytes"]
     return Cells(("", *CASES), rows, note=f"{_made(run)} Objects of {size} bytes.")
 
@@ -79,6 +76,39 @@ def lowest(folder: Path) -> Cells:
     return Cells(columns, rows, texts=3)
 
 
+def measured(folder: Path) -> Cells:
+    """Return how many cases of each suite were measured on each storage, in a run of all suites.
+
+    Args:
+        folder: has the runs, each in a folder of its suite's name.
+    """
+    runs = [results.read(folder / name) for name in known() if (folder / name).exists()]
+    titles = {name: label for run in runs for name, label in run.settings["storages"].items()}
+    counts = {
+        (run.suite, storage): len({(each.test, str(each.parameters)) for each in found})
+        for run in runs
+        for storage, found in _by_storage(run).items()
+    }
+    rows = [
+        (label, *(str(counts.get((run.suite, name), "-")) for run in runs))
+        for name, label in titles.items()
+    ]
+    rounds = sorted({run.settings["rounds"] for run in runs})
+    note = (
+        f"{len(counts)} combinations of a storage and a suite, {sum(counts.values())} cases, each "
+        f"measured in {' or '.join(map(str, rounds))} rounds."
+    )
+    return Cells(("", *(f"`{run.suite}`" for run in runs)), rows, note=note)
+
+
+def _by_storage(run: results.Run) -> Mapping[str, list[results.Measurement]]:
+    found: dict[str, list[results.Measurement]] = {}
+    for each in run.measurements:
+        if not each.error:
+            found.setdefault(each.storage, []).append(each)
+    return found
+
+
 def replication(folder: Path) -> Cells:
     """Return the rates of a run of `replication` relative to the control."""
     run = results.read(folder)
@@ -91,7 +121,13 @@ def replication(folder: Path) -> Cells:
     return _relative(run, case_of, _made(run))
 
 
-def inside(folders: Sequence[Path]) -> Cells:
+def inside(folder: Path) -> Cells:
+    """Return the rates inside Indico of a run of `in-app` relative to the control."""
+    run = results.read(folder)
+    return _relative(run, _inside_case, _made(run))
+
+
+def inside_pinned(folders: Sequence[Path]) -> Cells:
     """Return the rates inside Indico relative to the control, over all rounds of some runs.
 
     Args:
@@ -109,17 +145,23 @@ def inside(folders: Sequence[Path]) -> Cells:
     )
     return _relative(
         all_rounds,
-        lambda row: f"{INSIDE[row.test]}, {row.parameters['caches']} caches",
+        _inside_case,
         f"Medians of {len(runs) * rounds} rounds, with their 95 % confidence intervals.",
     )
 
 
+def _inside_case(row: summary.Row) -> str:
+    named = INSIDE.get(row.test)
+    return f"{named}, {row.parameters['caches']} caches" if named else ""
+
+
 def _relative(run: results.Run, case_of: Callable[[summary.Row], str], note: str) -> Cells:
-    """Return the rate of each storage in each case relative to the control."""
+    """Return the rate of each storage relative to the control, in each case that has a name."""
     cases: dict[str, dict[str, str]] = {}
     for row in summary.rows(run):
-        ratio = summary.ratios(run, row, CONTROL, METRIC)
-        cases.setdefault(case_of(row), {})[row.storage] = _shown(ratio)
+        if name := case_of(row):
+            ratio = summary.ratios(run, row, CONTROL, METRIC)
+            cases.setdefault(name, {})[row.storage] = _shown(ratio)
     rows = [
         (label, *(each.get(name, "-") for each in cases.values()))
         for name, label in run.settings["storages"].items()

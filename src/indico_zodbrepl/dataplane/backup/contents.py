@@ -6,13 +6,18 @@ FileStorage would read all of it again for that.
 from __future__ import absolute_import
 
 import os
+import struct
 
 from ZODB.blob import is_blob_record
 from ZODB.fsIndex import fsIndex
 
 from indico_zodbrepl.dataplane.backup import pieces
 from indico_zodbrepl.dataplane.datafs.blobs import LONGEST
-from indico_zodbrepl.dataplane.datafs.records import RECORD, START, UNDONE
+from indico_zodbrepl.dataplane.datafs.records import NUMBER, RECORD, START, UNDONE
+
+BLOB_MODULE = b'ZODB.blob'  # is in each blob's record: is_blob_record looks for it
+PLACED = struct.Struct('>8s16xQHQ')  # of a RECORD: oid, transaction's position, version, length
+LARGEST = 1 << 24  # bytes of a transaction that is read at once
 
 
 class Contents(object):
@@ -37,15 +42,46 @@ class Contents(object):
         for transaction in data_file.forward(begin):
             if transaction.position >= end:
                 break
-            indexed = index is not None and transaction.status != UNDONE
-            for record in data_file.records(transaction):
-                if indexed:
-                    index[record.oid] = record.position - RECORD.size
-                # One that was undone has its data in an older record.
-                if record.length <= LONGEST and is_blob_record(data_file.data(record)):
-                    self.blobs.append((record.oid, record.tid))
+            placed = _placed(data_file, transaction)
+            if placed is None:
+                placed = self._look_at_each(data_file, transaction)
+            if index is not None and transaction.status != UNDONE:
+                index.update(placed)
             self.transactions += 1
             count.add(transaction.size)
+
+    def _look_at_each(self, data_file, transaction):
+        """List the blobs of a transaction; return as `_placed`.  Raises Damaged."""
+        placed = {}
+        for record in data_file.records(transaction):
+            placed[record.oid] = record.position - RECORD.size
+            # One that was undone has its data in an older record.
+            if record.length <= LONGEST and is_blob_record(data_file.data(record)):
+                self.blobs.append((record.oid, record.tid))
+        return placed
+
+
+def _placed(data_file, transaction):
+    """Return the positions of a transaction's records by oid, or None if one has to be looked at.
+
+    That is one that may be a blob, that has its data in an older record, or that is damaged.  To
+    find this out takes a fifth of the time that `DataFile.records` takes.
+    """
+    if transaction.size > LARGEST:
+        return None
+    text = data_file.read(transaction.position, transaction.size)
+    if BLOB_MODULE in text:
+        return None
+    begin, unpack, header = transaction.position, PLACED.unpack_from, RECORD.size
+    at, end = transaction.records - begin, len(text) - NUMBER.size
+    placed = {}
+    while at <= end - header:
+        oid, of, version, length = unpack(text, at)
+        if of != begin or version or not length:
+            return None
+        placed[oid] = begin + at
+        at += header + length
+    return placed if at == end else None
 
 
 def of_all(data_file, count):

@@ -5,11 +5,13 @@ import cPickle
 import zc.zrs.secondary
 
 from indico_zodbrepl.dataplane.server.incoming import Incoming
+from indico_zodbrepl.dataplane.server.status import inside
 from indico_zodbrepl.dataplane.server.write_failures import count_failure
 from indico_zodbrepl.dataplane.zrs import confirmations
 from indico_zodbrepl.dataplane.zrs.confirming import Confirming
+from indico_zodbrepl.dataplane.zrs.restoring import restore
 from indico_zodbrepl.dataplane.zrs.staging import Staging
-from indico_zodbrepl.dataplane.zrs.stream import BLOBS, NOTICE
+from indico_zodbrepl.dataplane.zrs.stream import BLOBS, NOTICE, PIECE, plain_head
 
 
 class Mismatch(IOError):
@@ -26,6 +28,10 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
     # The head of a record whose data come next: kind, oid, tid, version, where it was copied from,
     # and what its kind adds.
     _head = None
+
+    # The records that were received and not yet written, and the bytes of their data.
+    _records = ()
+    _size = 0
 
     # A blob whose content comes next: the arguments of `restoreBlob` before and after its file.
     _blob = _incoming = _staging = None
@@ -58,6 +64,9 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
         zc.zrs.secondary.SecondaryProtocol.connectionLost(self, reason)
 
     def _take_message(self, message):
+        self._head = plain_head(message)
+        if self._head is not None:
+            return
         kind, values = cPickle.loads(message)
         if kind == 'T':
             self._begin(zc.zrs.secondary.Transaction(*values))
@@ -84,12 +93,21 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
     def _begin(self, transaction):
         assert self._zrs_transaction is None
         self._changed = {}
+        self._records, self._size = [], 0
         self.factory.storage.tpc_begin(transaction, transaction.id, transaction.status)
         self._zrs_transaction = transaction
 
     def _take_record(self, head, data):
+        assert self._zrs_transaction is not None
         (kind, oid, tid, version, copied), more = head[:5], head[5:]
         self._changed.setdefault(tid, {})[oid] = 1
+        if kind == 'S' and data and copied is None:
+            self._records.append((oid, tid, data))
+            self._size += len(data)
+            if self._size > PIECE:
+                self._write_records()
+            return
+        self._write_records()
         data = data or None
         storage = self.factory.storage
         if kind == 'S':
@@ -102,6 +120,11 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
         self._incoming = Incoming(storage.temporaryDirectory())
         self._blocks, = more
         self._finish_blob()
+
+    def _write_records(self):
+        if self._records:
+            restore(inside(self.factory.storage), self._records, self._zrs_transaction)
+            self._records, self._size = [], 0
 
     def _take_block(self, block):
         self._incoming.write(block)
@@ -125,6 +148,7 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
         if self.factory.check_checksums and values[0] != self._replication_stream_md5.digest():
             raise Mismatch('transaction %s does not match its checksum'
                            % self._zrs_transaction.id.encode('hex'))
+        self._write_records()
         storage, tid = self.factory.storage, self._zrs_transaction.id
         if self._confirming is not None:
             self._confirming.received(tid)

@@ -14,7 +14,7 @@ from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.programs.addresses import format_peer
 from indico_zodbrepl.dataplane.datafs.membership import look_up
 from indico_zodbrepl.dataplane.zrs import confirmations
-from indico_zodbrepl.dataplane.zrs.stream import BLOBS, PIECE, Stopped, Tail, checksum, notice
+from indico_zodbrepl.dataplane.zrs.stream import BLOBS, PIECE, WHOLE, Stopped, Tail, checksum, notice
 
 logger = logging.getLogger('zodbrepl.replication')
 
@@ -272,10 +272,6 @@ class Producer(object):
             self._call(self._write, b''.join(collected))
 
 
-# Bytes of the largest piece that a commit waits for.
-_LARGEST = 2 * PIECE
-
-
 class Feed(object):
     """Reads and encodes each transaction once, for all followers that are up to date.
 
@@ -370,7 +366,7 @@ class Feed(object):
         if transaction is None:
             return False
         piece = next(transaction)
-        is_whole = (len(piece.messages) <= _LARGEST
+        is_whole = (len(piece.messages) <= WHOLE
                     and next(transaction, None) is None)
         for follower in list(self._followers):
             if not is_whole or not follower.send(piece):
