@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -84,29 +85,23 @@ def measured(folder: Path) -> Cells:
     """
     runs = [results.read(folder / name) for name in known() if (folder / name).exists()]
     titles = {name: label for run in runs for name, label in run.settings["storages"].items()}
-    counts = {
-        (run.suite, storage): len({(each.test, str(each.parameters)) for each in found})
+    cases = {
+        (run.suite, each.storage, each.test, str(each.parameters))
         for run in runs
-        for storage, found in _by_storage(run).items()
+        for each in run.measurements
+        if not each.error
     }
+    counts = collections.Counter((suite, storage) for suite, storage, *_ in cases)
     rows = [
-        (label, *(str(counts.get((run.suite, name), "-")) for run in runs))
+        (label, *(str(counts[run.suite, name] or "-") for run in runs))
         for name, label in titles.items()
     ]
     rounds = sorted({run.settings["rounds"] for run in runs})
     note = (
-        f"{len(counts)} combinations of a storage and a suite, {sum(counts.values())} cases, each "
+        f"{len(counts)} combinations of a storage and a suite, {len(cases)} cases, each "
         f"measured in {' or '.join(map(str, rounds))} rounds."
     )
     return Cells(("", *(f"`{run.suite}`" for run in runs)), rows, note=note)
-
-
-def _by_storage(run: results.Run) -> Mapping[str, list[results.Measurement]]:
-    found: dict[str, list[results.Measurement]] = {}
-    for each in run.measurements:
-        if not each.error:
-            found.setdefault(each.storage, []).append(each)
-    return found
 
 
 def replication(folder: Path) -> Cells:

@@ -12,10 +12,9 @@ from ZODB.blob import is_blob_record
 from ZODB.fsIndex import fsIndex
 
 from indico_zodbrepl.dataplane.backup import pieces
-from indico_zodbrepl.dataplane.datafs.blobs import LONGEST
+from indico_zodbrepl.dataplane.datafs.blobs import LONGEST, MODULE
 from indico_zodbrepl.dataplane.datafs.records import NUMBER, RECORD, START, UNDONE
 
-BLOB_MODULE = b'ZODB.blob'  # is in each blob's record: is_blob_record looks for it
 PLACED = struct.Struct('>8s16xQHQ')  # of a RECORD: oid, transaction's position, version, length
 LARGEST = 1 << 24  # bytes of a transaction that is read at once
 
@@ -65,12 +64,12 @@ def _placed(data_file, transaction):
     """Return the positions of a transaction's records by oid, or None if one has to be looked at.
 
     That is one that may be a blob, that has its data in an older record, or that is damaged.  To
-    find this out takes a fifth of the time that `DataFile.records` takes.
+    find this out takes a quarter of the time that reading each record takes.
     """
     if transaction.size > LARGEST:
         return None
     text = data_file.read(transaction.position, transaction.size)
-    if BLOB_MODULE in text:
+    if MODULE in text:
         return None
     begin, unpack, header = transaction.position, PLACED.unpack_from, RECORD.size
     at, end = transaction.records - begin, len(text) - NUMBER.size

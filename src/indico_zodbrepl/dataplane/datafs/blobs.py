@@ -11,6 +11,7 @@ from indico_zodbrepl.dataplane.datafs import digests, disk
 FOLDER = 'blobs'
 MARKER = '.layout'
 SUFFIX = '.blob'
+MODULE = b'ZODB.blob'  # each blob's record names it, so `is_blob_record` looks for it
 LONGEST = 256  # bytes of a blob's record, which holds the name of its class and no state
 
 

@@ -3,13 +3,14 @@ from __future__ import absolute_import
 
 import cPickle
 import zc.zrs.secondary
+from ZODB.POSException import StorageTransactionError
 
+from indico_zodbrepl.dataplane.datafs.records import RECORD
 from indico_zodbrepl.dataplane.server.incoming import Incoming
 from indico_zodbrepl.dataplane.server.status import inside
 from indico_zodbrepl.dataplane.server.write_failures import count_failure
 from indico_zodbrepl.dataplane.zrs import confirmations
 from indico_zodbrepl.dataplane.zrs.confirming import Confirming
-from indico_zodbrepl.dataplane.zrs.restoring import restore
 from indico_zodbrepl.dataplane.zrs.staging import Staging
 from indico_zodbrepl.dataplane.zrs.stream import BLOBS, NOTICE, PIECE, plain_head
 
@@ -123,7 +124,7 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
 
     def _write_records(self):
         if self._records:
-            restore(inside(self.factory.storage), self._records, self._zrs_transaction)
+            _restore(inside(self.factory.storage), self._records, self._zrs_transaction)
             self._records, self._size = [], 0
 
     def _take_block(self, block):
@@ -162,3 +163,33 @@ class ReceivingProtocol(zc.zrs.secondary.SecondaryProtocol):
         if self.factory.db is not None:
             for tid, oids in self._changed.items():
                 self.factory.db.invalidate(tid, oids)
+
+
+def _restore(storage, records, transaction):
+    """Do what `FileStorage.restore` does, for several records that have their own data.
+
+    That takes its lock twice for each, and the reentrant lock of Python 2.7 is written in Python.
+
+    Args:
+        storage: the FileStorage.
+        records: tuples of oid, tid and data.  The data are not empty.
+        transaction: the one that is being replicated.
+
+    Raises as `restore`.
+    """
+    with storage._lock:
+        if transaction is not storage._transaction:
+            raise StorageTransactionError(storage, transaction)
+        begin, known, previous_of = storage._pos, storage._oid, storage._index_get
+        placed, pack, head_size = storage._tindex, RECORD.pack, RECORD.size
+        position = begin + storage._thl + storage._tfile.tell()
+        parts = []
+        for oid, tid, data in records:
+            # The index has no object beyond the largest oid.
+            previous = 0 if oid > known else previous_of(oid, 0)
+            size = len(data)
+            parts += pack(oid, tid, previous, begin, 0, size), data
+            placed[oid] = position
+            position += head_size + size
+        storage._tfile.write(b''.join(parts))
+        storage.set_max_oid(max(records)[0])

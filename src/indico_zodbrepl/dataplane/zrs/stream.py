@@ -21,6 +21,7 @@ import cPickle
 from ZODB.blob import is_blob_record
 from ZODB.utils import z64
 
+from indico_zodbrepl.dataplane.datafs.blobs import MODULE
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged
 from indico_zodbrepl.dataplane.datafs.records import NUMBER, START
@@ -55,9 +56,6 @@ _CHECKSUM = b'(U\x01C(U\x10%stt.'
 NOTICE = b'(U\x01SNt.'
 
 BLOBS = b'blobs1.0'
-
-# each record of a blob names its class
-_BLOB = b'ZODB.blob'
 
 
 class Piece(object):
@@ -115,7 +113,7 @@ def pieces(data_file, transaction, load_blob, upload_of=_no_upload):
             if position + needed > end:
                 raise Damaged(data_file.path, position, 'a record goes beyond its transaction')
             data = data_file.read(position, min(max(needed, read_size), end - position))
-            at, size, may_be_blob = 0, len(data), _BLOB in data
+            at, size, may_be_blob = 0, len(data), MODULE in data
         oid, tid, found_owner, length = unpack(data, at)
         if found_owner != owner:
             raise Damaged(data_file.path, position, 'this is no record of its transaction')
@@ -154,8 +152,8 @@ def pieces(data_file, transaction, load_blob, upload_of=_no_upload):
 def plain_head(message):
     """Return what is in the head of a record that is neither a copy nor a blob; None for others.
 
-    Nearly all are.  `cPickle.loads` would return ('S', (oid, tid, '', None)), in three times the
-    time; this returns the kind and the values as one tuple.
+    Nearly all are.  `cPickle.loads`, which is slower, would return ('S', (oid, tid, '', None));
+    this returns the kind and the values as one tuple.
     """
     if len(message) != _PLAIN.size:
         return None
