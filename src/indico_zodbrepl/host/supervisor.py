@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import socket
+import time
 import xml.parsers.expat
 import xmlrpc.client
 from pathlib import Path
@@ -19,10 +20,12 @@ from indico_zodbrepl.cluster.files import read_end
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
+from indico_zodbrepl.probing.waiting import wait_until
 
 # A stopped supervisord accepts connections but never answers.
 ANSWER_SECONDS = 2.0  # for queries
 PATIENCE = 20.0  # for starting and stopping programs, which may be slow on a busy machine
+JUST_STARTED = 2  # seconds ago, of which supervisord knows only the whole ones
 
 # Of supervisor's XML-RPC interface; its own module of them is slow to import.
 SHUTDOWN_STATE, ALREADY_STARTED, NOT_RUNNING = 6, 60, 70
@@ -63,7 +66,7 @@ class SupervisorSilentError(OperatorError):
 class Supervisor:
     """The supervisord of a cluster.
 
-    Each method makes one connection and takes ``seconds`` at most.  All raise
+    Each method makes a connection that takes ``seconds`` at most; ``stop`` makes some.  All raise
     SupervisorAwayError or SupervisorSilentError; any thread may use an object of its own.
     """
 
@@ -100,10 +103,37 @@ class Supervisor:
         Supervisor starts a program that has just died again right after its answer, so it is asked
         twice: see ``mainloop`` in supervisor/supervisord.py, where transitions follow the answers.
         """
-        return any(self._change("stopProcess", program, NOT_RUNNING, False) for _ in range(2))
+        asked = any(self._change("stopProcess", program, NOT_RUNNING, False) for _ in range(2))
+        if asked:
+            self._repeat_if_just_started(program)
+        return asked
+
+    def _repeat_if_just_started(self, program: str) -> None:
+        """Send the stop signal again: supervisord's child lost it if it had not executed yet.
+
+        It inherits supervisord's handlers, which only note a signal; the note ends there.
+        """
+        info = self._call("getProcessInfo", program)
+        if not info["pid"] or info["now"] - info["start"] > JUST_STARTED:
+            return
+        own = _command_line(self.pid())
+        wait_until(
+            lambda: _command_line(info["pid"]) != own, time.monotonic() + self._seconds, poll=0.01
+        )
+        (number,) = {
+            str(each["stopsignal"])
+            for each in self._call("getAllConfigInfo")
+            if each["name"] == program
+        }
+        self.signal(program, number)
 
     def signal(self, program: str, name: str) -> bool:
-        """Send a signal, named without SIG, to a program; return False if it was not running."""
+        """Send a signal to a program; return False if it was not running.
+
+        Args:
+            program: its name.
+            name: of the signal, without SIG; or its number.
+        """
         return self._change("signalProcess", program, NOT_RUNNING, name)
 
     def reload(self) -> tuple[list[str], list[str], list[str]]:
@@ -285,3 +315,11 @@ def last_refusal(log: Path) -> OperatorError | None:
 def _last_lines(log: Path) -> list[str]:
     """Return the last lines of a file.  Raises OSError."""
     return read_end(log, BYTES)[0].decode("utf-8", "replace").splitlines()
+
+
+def _command_line(pid: int) -> bytes:
+    """Return the command line of a process; b"" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""

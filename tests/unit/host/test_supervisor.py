@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import socket
+import subprocess
+import sys
 import threading
 import time
 import xmlrpc.client
@@ -23,6 +25,7 @@ from indico_zodbrepl.host.supervisor import (
     SupervisorSilentError,
     program_states,
 )
+from indico_zodbrepl.probing.waiting import wait_until
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -128,3 +131,51 @@ def test_faults_have_supervisors_numbers() -> None:
         Faults.ALREADY_STARTED,
         Faults.NOT_RUNNING,
     )
+
+
+SLOW = """
+import sys, time
+from supervisor import options, supervisord
+execute = options.ServerOptions.execve
+def slowly(*arguments):
+    time.sleep(0.5)
+    execute(*arguments)
+options.ServerOptions.execve = slowly
+supervisord.main(sys.argv[1:])
+"""
+"""A supervisord of a busy machine: a time passes before its child executes the program."""
+
+CONFIGURATION = """
+[supervisord]
+nodaemon = true
+logfile = {folder}/log
+pidfile = {folder}/pid
+[unix_http_server]
+file = {socket}
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[program:sleeper]
+command = sleep 1000
+autostart = false
+stopsignal = INT
+stopwaitsecs = 60
+"""
+
+
+def test_a_program_that_supervisord_has_not_executed_yet_is_stopped(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "supervisord.conf"
+    socket_path = Layout(cluster).supervisor_socket
+    path.write_text(CONFIGURATION.format(folder=tmp_path, socket=socket_path))
+    command = [sys.executable, "-c", SLOW, "-c", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 30
+            assert wait_until(socket_path.exists, deadline)
+            found = Supervisor(cluster)
+            assert found.start("sleeper")
+            assert found.stop("sleeper")
+            assert wait_until(lambda: found.states()["sleeper"].state == "STOPPED", deadline)
+        finally:
+            process.terminate()
