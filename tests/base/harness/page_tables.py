@@ -15,6 +15,7 @@ import commit_tables
 import control_tables
 import failover_tables
 import figure_tables
+import file_tables
 import kept_lines
 import storage_tables
 from cells import Cells
@@ -34,6 +35,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "commit-times": lambda: commit_tables.table(kept_lines.read(KEPT / "commit-times/zeo.jsonl")),
     "controls": lambda: control_tables.table(kept_lines.read(KEPT / "controls/commits.jsonl")),
     "dead-servers": lambda: figure_tables.dead_servers(KEPT / "dead-servers/storages.json"),
+    "files": lambda: file_tables.table(KEPT / "files"),
     "hours-of-faults": lambda: storage_tables.hours_of_faults(
         kept_lines.read(KEPT / "random-faults/runs.jsonl")
     ),

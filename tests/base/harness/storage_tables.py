@@ -25,7 +25,11 @@ CASES: Mapping[str, tuple[str, Mapping[str, str | int | float]]] = {
 }
 ALONE = "zrs-0"  # a primary without secondaries; names of those with some begin with "zrs" too
 SHOWN = 8
-OPERATIONS = {"small": "commits of a small object", "indico": "commits of a conference's size"}
+OPERATIONS = {
+    "small": "commits of a small object",
+    "large": "commits of 100 objects",
+    "indico": "commits of a conference's size",
+}
 INSIDE = {
     "testWriteConferencesThroughput": "modifications",
     "testReadContributionsThroughput": "reads",
@@ -49,9 +53,9 @@ def speed(folder: Path) -> Cells:
         keys = [
             (name, test, tuple(sorted(parameters.items()))) for test, parameters in CASES.values()
         ]
-        rows.append((label, *(_shown(found[key]) if key in found else "-" for key in keys)))
+        rows.append((label, *(shown(found[key]) if key in found else "-" for key in keys)))
     size = run.settings["options"]["object-bytes"]
-    return Cells(("", *CASES), rows, note=f"{_made(run)} Objects of {size} bytes.")
+    return Cells(("", *CASES), rows, note=f"{made(run)} Objects of {size} bytes.")
 
 
 def lowest(folder: Path) -> Cells:
@@ -113,13 +117,13 @@ def replication(folder: Path) -> Cells:
         count = int(row.parameters["processes"])
         return OPERATIONS.get(name, name) + (f", {count} at once" if count > 1 else "")
 
-    return _relative(run, case_of, _made(run))
+    return _relative(run, case_of, made(run))
 
 
 def inside(folder: Path) -> Cells:
     """Return the rates inside Indico of a run of `in-app` relative to the control."""
     run = results.read(folder)
-    return _relative(run, _inside_case, _made(run))
+    return _relative(run, _inside_case, made(run))
 
 
 def inside_pinned(folders: Sequence[Path]) -> Cells:
@@ -156,7 +160,7 @@ def _relative(run: results.Run, case_of: Callable[[summary.Row], str], note: str
     for row in summary.rows(run):
         if name := case_of(row):
             ratio = summary.ratios(run, row, CONTROL, METRIC)
-            cases.setdefault(name, {})[row.storage] = _shown(ratio)
+            cases.setdefault(name, {})[row.storage] = shown(ratio)
     rows = [
         (label, *(each.get(name, "-") for each in cases.values()))
         for name, label in run.settings["storages"].items()
@@ -164,7 +168,7 @@ def _relative(run: results.Run, case_of: Callable[[summary.Row], str], note: str
     return Cells(("", *cases), rows, note=note)
 
 
-def _shown(ratio: summary.Ratio | None) -> str:
+def shown(ratio: summary.Ratio | None) -> str:
     """Return a ratio with its ends; "1" for the control."""
     return f"{ratio.median:.2f} ({_range(ratio)})" if ratio else "1"
 
@@ -173,15 +177,19 @@ def _range(ratio: summary.Ratio) -> str:
     return f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio.rounds > 1 else "-"
 
 
-def _made(run: results.Run) -> str:
-    """Return how a run was made, as a sentence."""
+def made(run: results.Run, *, is_timed: bool = True) -> str:
+    """Return how a run was made, as a sentence.
+
+    Args:
+        is_timed: False if a measurement lasts as long as its work.
+    """
     rounds = run.settings["rounds"]
     sample = summary.ratio([1.0] * rounds)
     ends = "their 95 % confidence intervals" if sample and sample.is_interval else "their range"
+    length = f" of {run.settings['seconds']:g} s" if is_timed else ""
     return (
-        f"Medians of {rounds} rounds of {run.settings['seconds']:g} s on "
-        f"{run.environment['cores']} cores, with {ends}. The machine's load before the run was "
-        f"{run.environment['load_before'][0]:.1f}."
+        f"Medians of {rounds} rounds{length} on {run.environment['cores']} cores, with {ends}. "
+        f"The machine's load before the run was {run.environment['load_before'][0]:.1f}."
     )
 
 
