@@ -50,16 +50,46 @@ def svg(figure: Figure, prefix: str, label: str) -> str:
     found = found[found.index("<svg") :]
     found = re.sub(r"<metadata>.*?</metadata>", "", found, flags=re.DOTALL)
     found = re.sub(r"<!--.*?-->|<style.*?</style>", "", found, flags=re.DOTALL)
-    found = re.sub(r'<g id="[^"]*"/>', "", found)
     found = re.sub(r'<g id="[^"]*"', "<g", found)
-    found = re.sub(r'\bid="', f'id="{prefix}-', found)
-    found = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", found)
+    found = re.sub(r'<path d="[^"]*" style="fill: none"/>', "", found)  # nothing is to be seen
+    found = _with_markers_once(_without_groups(found))
+    for number, name in enumerate(re.findall(r'\bid="([^"]*)"', found)):
+        found = re.sub(rf'(?<=[#"]){name}(?=[")])', f"{prefix}-{number}", found)
+    found = re.sub(r'clip-path="([^"]*)" style="([^"]*)"', r'style="\2; clip-path: \1"', found)
     found = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda each: _short(each.group()), found)
     found = found.replace(INK, "currentColor").replace(GRID, "var(--grid)")
     found = found.replace(f"'{FONT}'", f"'{FONT}', Verdana, sans-serif")
     found = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", found)
     found = _with_classes(re.sub(r"\s*\n\s*", "\n", found), prefix)
     return found.replace("<svg ", f'<svg role="img" aria-label="{_escaped(label)}" ', 1)
+
+
+def _without_groups(drawn: str) -> str:
+    """Return a drawing without those of its groups that have no attribute."""
+    kept: list[bool] = []
+
+    def tag(found: re.Match[str]) -> str:
+        if not found[0].startswith("</"):
+            kept.append(bool(found[1]))
+            return found[0] if kept[-1] else ""
+        return found[0] if kept.pop() else ""
+
+    return re.sub(r"<g( [^>]*[^/>])?>|</g>", tag, drawn.replace("<g/>", ""))
+
+
+def _with_markers_once(drawn: str) -> str:
+    """Return a drawing that defines each form of a marker once; each use of it has the style."""
+    ids: dict[str, str] = {}
+    same: dict[str, str] = {}
+
+    def definition(found: re.Match[str]) -> str:
+        name, form = found.groups()
+        same[name] = ids.setdefault(form, name)
+        return f'<defs><path id="{name}" d="{form}"/></defs>' if same[name] == name else ""
+
+    marker = r'<defs>\s*<path id="([^"]*)" d="([^"]*)" style="[^"]*"/>\s*</defs>'
+    drawn = re.sub(marker, definition, drawn)
+    return re.sub(r'(?<=xlink:href="#)[^"]*', lambda found: same.get(found[0], found[0]), drawn)
 
 
 def _with_classes(drawn: str, prefix: str) -> str:
