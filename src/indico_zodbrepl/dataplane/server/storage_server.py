@@ -24,6 +24,7 @@ from ZEO.StorageServer import (
     run_in_thread,
 )
 from zc.zrs.primary import Primary
+from ZODB.FileStorage import FileStorage
 from ZODB.POSException import POSKeyError, ReadOnlyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import p64, u64
@@ -42,6 +43,7 @@ from indico_zodbrepl.dataplane.server.commit_gate import (
 from indico_zodbrepl.dataplane.server.connections import NodeAcceptor
 from indico_zodbrepl.dataplane.server.control_socket import Refused
 from indico_zodbrepl.dataplane.server.downloads import DownloadingZEOStorage
+from indico_zodbrepl.dataplane.server.last_invalidations import last_invalidations
 from indico_zodbrepl.dataplane.server.lease import LeasedZEOStorage
 from indico_zodbrepl.dataplane.server.recent_transactions import record
 from indico_zodbrepl.dataplane.server.status import inside, node_status, replication_status
@@ -149,6 +151,13 @@ class NodeStorageServer(StorageServer):
         self._acknowledge(is_settled=False)
         self.min_followers = min_followers
         FollowerWatch(self, min_followers).start()
+
+    def _setup_invq(self, name, storage):
+        data = inside(storage)
+        if isinstance(data, FileStorage):
+            self.invq[name] = last_invalidations(data, self.invq_bound)
+        else:
+            StorageServer._setup_invq(self, name, storage)
 
     def _data_folder(self):
         data = inside(next(iter(self.storages.values()))).getName()
