@@ -133,9 +133,13 @@ def make(
         planned = len(run.measurements) + len(steps)
         run = dataclasses.replace(run, planned=planned)
         results.write(run)
+        rounds: dict[str, int] = {}
         for done, step in enumerate(steps, start=len(run.measurements) + 1):
             begun(step, done - 1, planned)
-            made = _measured(suite, step, up[step.storage], settings)
+            is_new = step.round > rounds.setdefault(step.storage, step.round)
+            rounds[step.storage] = step.round
+            site = up[step.storage]
+            made = _measured(suite, step, site, settings, renew=is_new and suite.renews_indico)
             # Two steps: what an interruption finds written is then also in ``run``.
             run = results.with_measurement(run, made)
             results.write(run)
@@ -199,11 +203,15 @@ def _leaving_out(run: Run, name: str, error: OperatorError) -> Run:
     return dataclasses.replace(run, left_out={**run.left_out, name: why})
 
 
-def _measured(suite: Suite, step: Step, site: Site, settings: Settings) -> Measurement:
+def _measured(
+    suite: Suite, step: Step, site: Site, settings: Settings, *, renew: bool
+) -> Measurement:
     wall, began = time.time(), time.monotonic()
     made = Measurement(step.storage, step.case.test, step.case.parameters, step.round, began=wall)
     try:
         with _full_disks(site.folder):
+            if renew:
+                site.renew_indico()
             pids = site.pids()
             before = machine.seconds(pids)
             found = suite.measure(step.case, site, settings)

@@ -139,6 +139,7 @@ class Suite(Protocol):
         seconds, quick_seconds: default duration of a measurement.
         indico: number of Indico instances that a site needs; with any, the loader fills the site.
             An option of the same name overrides it.
+        renews_indico: True if each round has new processes of Indico, whose rates differ.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Suite(Protocol):
     seconds: float
     quick_seconds: float
     indico: int
+    renews_indico: bool
 
     @property
     def metrics(self) -> Sequence[Metric]: ...
@@ -190,6 +192,7 @@ class AnyStorage:
     quick_storages = ("filestorage", "zeo")
     control = "zeo"
     indico = 0
+    renews_indico = False
 
     def unfit(self, storage: Storage) -> str:  # noqa: ARG002
         """Return '': each storage can be measured."""

@@ -27,6 +27,7 @@ LONGEST = 4 * 3600.0  # seconds of a command
 PATIENCE = 3600.0  # seconds until a node has caught up
 LOOK_SECONDS = 10.0
 AROUND = 10.0  # seconds of writing before and after what is timed
+BATCH = "50"  # events in a transaction, as large as the largest of users; thousands without it
 PROGRAMS = Path(__file__).resolve().parents[1] / "python27"
 FILES = ("zeo", "zrs")
 STORAGES = {
@@ -95,7 +96,7 @@ class SizedCluster(ClusterOfKind):
             self.down()
             conf = str(self._direct(Path(conf)))
         began = time.monotonic()
-        size = ("--target-size", f"{gib * 1024:.0f}MiB")
+        size = ("--target-size", f"{gib * 1024:.0f}MiB", "--batch", BATCH)
         subprocess.run(
             [self.installation.bulkload, *size, "--contributions", "0", "--seed", "1"],
             check=True,

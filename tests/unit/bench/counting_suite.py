@@ -29,6 +29,7 @@ class Counting:
     seconds = 1.0
     quick_seconds = 0.1
     indico = 0
+    renews_indico = False
     options: Sequence[Option] = (Option("tests", "which", ("one", "two"), quick=("one",)),)
 
     def __init__(self, name: str, *outcomes: float | BaseException) -> None:

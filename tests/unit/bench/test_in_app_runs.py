@@ -116,6 +116,16 @@ def test_a_test_that_failed_is_kept_with_its_error_and_the_others_go_on(
     assert run.versions["ZODB"] == "5.8.1"
 
 
+def test_each_further_round_begins_with_new_processes(
+    cluster: Cluster, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes of the same Indico differ in speed, also where no storage is used."""
+    asked, renewed = answers(), list[int]()
+    monkeypatch.setattr(LiveSite, "renew_indico", lambda _: renewed.append(len(asked)))
+    make(cluster, settings(3, test=READ[:1]))
+    assert renewed == [len(CACHES), 2 * len(CACHES)]
+
+
 @pytest.mark.parametrize(
     "stop",
     [

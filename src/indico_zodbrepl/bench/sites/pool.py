@@ -140,6 +140,9 @@ class LiveSite(Site):
     def up(self, progress: Progress) -> None:
         """Do nothing: operators start it."""
 
+    def renew_indico(self) -> None:
+        """Do nothing: users are on it."""
+
     def close(self) -> None:
         """Do nothing: it stays up."""
 

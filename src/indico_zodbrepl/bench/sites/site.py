@@ -25,6 +25,7 @@ from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_POR
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import daemon, lifecycle, ports, secrets
 from indico_zodbrepl.host.indico_programs import Indico27
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import birth_of, leads_terminal, state_of
 from indico_zodbrepl.probing.waiting import wait_while
@@ -102,6 +103,13 @@ class Site:
         else:
             lifecycle.up_serving(cluster, self.installation, progress)
             self._fill()
+
+    def renew_indico(self) -> None:
+        """Replace the processes of each Indico instance.  Raises OperatorError."""
+        cluster = self.require_cluster()
+        host = host_of(cluster, self.installation)
+        for instance in cluster.indico:
+            host.restart_instance(instance.name)
 
     def close(self) -> None:
         """Stop its programs and remove its folder.  Idempotent.

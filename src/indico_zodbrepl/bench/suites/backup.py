@@ -50,6 +50,7 @@ class Backups:
     seconds = 20.0
     quick_seconds = 0.4
     indico = 0
+    renews_indico = False
     options: Sequence[Option] = (
         Option(
             "megabytes", "megabytes of data that a full backup copies, at least", 200, 2, least=1

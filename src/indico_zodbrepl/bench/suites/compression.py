@@ -44,6 +44,7 @@ class Compression:
     seconds = 5.0
     quick_seconds = 0.2
     indico = 1
+    renews_indico = False
     options: Sequence[Option] = ()
 
     def unfit(self, storage: Storage) -> str:

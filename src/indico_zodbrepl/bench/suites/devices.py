@@ -62,6 +62,7 @@ class Devices:
     seconds = 20.0
     quick_seconds = 0.5
     indico = 0
+    renews_indico = False
     options: Sequence[Option] = (
         Option(
             "data-directories",

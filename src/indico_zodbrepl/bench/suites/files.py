@@ -47,6 +47,7 @@ class Files:
     seconds = 0.0
     quick_seconds = 0.0
     indico = 1
+    renews_indico = False
     options: Sequence[Option] = (
         Option("sizes", "sizes of files in MB", (1, 100), (1,), least=1),
         Option("users", "how many users upload or download at once", (1, 4), (1,), least=1),

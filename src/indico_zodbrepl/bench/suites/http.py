@@ -50,6 +50,7 @@ class HTTP:
     seconds = 8.0
     quick_seconds = 1.0
     indico = 2
+    renews_indico = False
     options: Sequence[Option] = (
         Option(
             "indico",

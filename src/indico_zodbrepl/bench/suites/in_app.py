@@ -74,6 +74,7 @@ class InApp:
     seconds = 3.0
     quick_seconds = 0.3
     indico = 1
+    renews_indico = True
     options: Sequence[Option] = (
         Option("test", "Make this test only; may be repeated.", TESTS, choices=TESTS),
         Option(

@@ -82,6 +82,7 @@ class Replication:
     seconds = 3.0
     quick_seconds = 0.5
     indico = 0
+    renews_indico = False
     options = (
         Option(
             "operations",

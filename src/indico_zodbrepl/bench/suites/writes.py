@@ -62,6 +62,7 @@ class WriteSizes:
     quick_seconds = 1.0
     """No effect: the number of transactions determines the duration."""
     indico = 0
+    renews_indico = False
     options: Sequence[Option] = (
         Option(
             "commits", "transactions that are committed while strace looks on", 200, 20, least=1
