@@ -32,7 +32,7 @@ from ZODB.utils import p64, u64
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.programs.clock import monotonic
-from indico_zodbrepl.dataplane.server import acknowledgements
+from indico_zodbrepl.dataplane.server import acknowledgements, invalidations
 from indico_zodbrepl.dataplane.server.acknowledged_storage import AcknowledgedZEOStorage
 from indico_zodbrepl.dataplane.server.commit_gate import (
     CommitGate,
@@ -43,7 +43,6 @@ from indico_zodbrepl.dataplane.server.commit_gate import (
 from indico_zodbrepl.dataplane.server.connections import NodeAcceptor
 from indico_zodbrepl.dataplane.server.control_socket import Refused
 from indico_zodbrepl.dataplane.server.downloads import DownloadingZEOStorage
-from indico_zodbrepl.dataplane.server.last_invalidations import last_invalidations
 from indico_zodbrepl.dataplane.server.lease import LeasedZEOStorage
 from indico_zodbrepl.dataplane.server.recent_transactions import record
 from indico_zodbrepl.dataplane.server.status import inside, node_status, replication_status
@@ -155,9 +154,11 @@ class NodeStorageServer(StorageServer):
     def _setup_invq(self, name, storage):
         data = inside(storage)
         if isinstance(data, FileStorage):
-            self.invq[name] = last_invalidations(data, self.invq_bound)
+            items = invalidations.read(data, self.invq_bound)
         else:
             StorageServer._setup_invq(self, name, storage)
+            items = self.invq[name]
+        self.invq[name] = invalidations.Invalidations(items, self.invq_bound)
 
     def _data_folder(self):
         data = inside(next(iter(self.storages.values()))).getName()
@@ -172,15 +173,11 @@ class NodeStorageServer(StorageServer):
         for name, storage in self.storages.items():
             if len(self.storages) == 1 and isinstance(storage, Primary):
                 self.acknowledgements.serve(storage, self.epoch, is_settled)
-                self._forget_invalidations_after(name, self.acknowledgements.horizon)
+                if self.acknowledgements.horizon is not None:
+                    # Clients that connect hear of no later transaction; see `_reveal`.
+                    self.invq[name].forget_after(self.acknowledgements.horizon)
             else:
                 self.acknowledgements.stop()
-
-    def _forget_invalidations_after(self, name, horizon):
-        """Let clients that connect hear of no later transaction; see `_reveal`."""
-        queue = self.invq[name]
-        while horizon is not None and queue and queue[0][0] > horizon:
-            del queue[0]
 
     def create_client_handler(self):
         return NodeZEOStorage(self, self.read_only)
@@ -262,13 +259,19 @@ class NodeStorageServer(StorageServer):
 
         Call it in the thread that runs `loop()`.
         """
-        queue = self.invq[storage_id]
-        if len(queue) >= self.invq_bound:
-            queue.pop()
-        queue.insert(0, (tid, invalidated))
-        for each in self.zeo_storages_by_storage_id[storage_id]:
-            if each is not zeo_storage:
-                each.async_('invalidateTransaction', tid, invalidated)
+        self.invq[storage_id].add(tid, invalidated)
+        for each in self._others(zeo_storage, storage_id):
+            each.async_('invalidateTransaction', tid, invalidated)
+
+    def invalidate(self, zeo_storage, storage_id, tid, invalidated):
+        """Tell clients of changed objects; any thread may call it."""
+        self.invq[storage_id].add(tid, invalidated)
+        for each in self._others(zeo_storage, storage_id):
+            each.async_threadsafe('invalidateTransaction', tid, invalidated)
+
+    def _others(self, zeo_storage, storage_id):
+        return [each for each in self.zeo_storages_by_storage_id[storage_id]
+                if each is not zeo_storage]
 
     def get_invalidations(self, storage_id, tid):
         horizon = self.acknowledgements.horizon
