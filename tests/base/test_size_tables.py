@@ -37,9 +37,9 @@ def test_a_storage_without_a_second_node_or_a_server_has_dashes() -> None:
 
 
 def test_the_kept_sizes_can_be_printed() -> None:
-    lines = read(KEPT / "sizes/zrs.jsonl")
-    assert ("seconds", "zrs, 0.05 GiB", "zrs, 0.25 GiB") == table(lines).columns
+    lines = read(KEPT / "sizes/storages.jsonl")
+    assert ("seconds", "zrs, 0.28 GiB", "zrs, 10.38 GiB") == table(lines).columns
     assert [
-        ("zrs", "0.05", "0.05", "0.11", "-", "-", "-"),
-        ("zrs", "0.25", "0.26", "0.52", "-", "-", "-"),
+        ("zrs", "0.28", "0.27", "0.56", "38", "38", "101"),
+        ("zrs", "10.38", "4.91", "15.40", "174", "175", "101"),
     ] == room(lines).rows

@@ -17,6 +17,7 @@ import failover_tables
 import figure_tables
 import file_tables
 import kept_lines
+import size_tables
 import storage_tables
 from cells import Cells
 
@@ -29,6 +30,11 @@ BLOCK = re.compile(r"(<!-- table: (\S+) -->\n\n).*?\n(<!-- end of the table -->\
 @functools.cache
 def _failovers(name: str) -> list[dict[str, Any]]:
     return kept_lines.read(KEPT / f"automatic-failover/{name}.jsonl")
+
+
+@functools.cache
+def _sizes() -> list[dict[str, Any]]:
+    return kept_lines.read(KEPT / "sizes/storages.jsonl")
 
 
 TABLES: Mapping[str, Callable[[], Cells]] = {
@@ -61,6 +67,8 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "rounds-of-mariadb": lambda: failover_tables.rounds(
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
+    "sizes": lambda: size_tables.table(_sizes()),
+    "room": lambda: size_tables.room(_sizes()),
     "measured": lambda: storage_tables.measured(KEPT),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),
     "replication-controls": lambda: storage_tables.replication(KEPT / "replication-controls"),

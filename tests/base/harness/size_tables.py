@@ -21,7 +21,7 @@ ROWS = (
     ("incremental_backup", "incremental backup"),
     ("statistics", "`stats`"),
     ("pack", "`pack`"),
-    ("longest_pause_of_pack", "longest pause between commits"),
+    ("longest_pause_of_pack", "longest pause between commits meanwhile"),
     ("failover", "`failover`, 20 transactions exported"),
     ("rejoin", "`rejoin` of the former primary"),
     ("clone", "`clone`"),
