@@ -1,4 +1,4 @@
-"""Clients that come again hear of the last transactions; the start of a server reads only so much."""
+"""Clients that reconnect get what the last transactions changed; a starting server reads few of them."""
 import random
 
 import pytest

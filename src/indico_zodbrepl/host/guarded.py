@@ -6,13 +6,12 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.host import commit_orders
-from indico_zodbrepl.probing.process_state import children_of
+from indico_zodbrepl.probing.process_state import children_of, command_line
 
 # Programs; status imports this module, and not them.
 GUARD = f"{__package__}.lease_guard"
@@ -76,22 +75,16 @@ def server_of(pid: int) -> int:
 
     A guard whose server has just exited counts itself.
     """
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return pid
     children = children_of(pid)
-    guards = GUARD.encode() in command.split(b"\0")
+    guards = GUARD.encode() in command_line(pid).split(b"\0")
     return children[0] if guards and children else pid
 
 
 def has_companion(pid: int | None) -> bool:
     """Return True if a process is a guard that runs a companion beside its server."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
+    if pid is None:
         return False
-    return {GUARD.encode(), b"--companion"} <= set(command)
+    return {GUARD.encode(), b"--companion"} <= set(command_line(pid).split(b"\0"))
 
 
 def _module(name: str) -> list[str]:

@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster.files import read_end
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
+from indico_zodbrepl.probing.process_state import command_line
 from indico_zodbrepl.probing.waiting import wait_until
 
 # A stopped supervisord accepts connections but never answers.
@@ -109,23 +110,18 @@ class Supervisor:
         return asked
 
     def _repeat_if_just_started(self, program: str) -> None:
-        """Send the stop signal again: supervisord's child lost it if it had not executed yet.
+        """Send the stop signal again if supervisord's child may have lost it.
 
-        It inherits supervisord's handlers, which only note a signal; the note ends there.
+        Until the child executes the program it has supervisord's handlers.  They only record a
+        signal, and the record does not survive the execution.
         """
         info = self._call("getProcessInfo", program)
         if not info["pid"] or info["now"] - info["start"] > JUST_STARTED:
             return
-        own = _command_line(self.pid())
-        wait_until(
-            lambda: _command_line(info["pid"]) != own, time.monotonic() + self._seconds, poll=0.01
-        )
-        (number,) = {
-            str(each["stopsignal"])
-            for each in self._call("getAllConfigInfo")
-            if each["name"] == program
-        }
-        self.signal(program, number)
+        own, deadline = command_line(self.pid()), time.monotonic() + self._seconds
+        wait_until(lambda: command_line(info["pid"]) != own, deadline, poll=0.01)
+        found = next(each for each in self._call("getAllConfigInfo") if each["name"] == program)
+        self.signal(program, str(found["stopsignal"]))
 
     def signal(self, program: str, name: str) -> bool:
         """Send a signal to a program; return False if it was not running.
@@ -315,11 +311,3 @@ def last_refusal(log: Path) -> OperatorError | None:
 def _last_lines(log: Path) -> list[str]:
     """Return the last lines of a file.  Raises OSError."""
     return read_end(log, BYTES)[0].decode("utf-8", "replace").splitlines()
-
-
-def _command_line(pid: int) -> bytes:
-    """Return the command line of a process; b"" if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""

@@ -24,6 +24,14 @@ def state_of(pid: int) -> str:
     return "" if letter in _ENDED else letter
 
 
+def command_line(pid: int) -> bytes:
+    """Return the arguments of a process, each ended by a zero byte; b"" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of a process's first thread, the oldest first; none if it is gone."""
     try:

@@ -143,7 +143,7 @@ def slowly(*arguments):
 options.ServerOptions.execve = slowly
 supervisord.main(sys.argv[1:])
 """
-"""A supervisord of a busy machine: a time passes before its child executes the program."""
+"""A supervisord on a busy machine: some time passes before its child executes the program."""
 
 CONFIGURATION = """
 [supervisord]

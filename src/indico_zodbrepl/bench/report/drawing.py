@@ -53,8 +53,12 @@ def svg(figure: Figure, prefix: str, label: str) -> str:
     found = re.sub(r'<g id="[^"]*"', "<g", found)
     found = re.sub(r'<path d="[^"]*" style="fill: none"/>', "", found)  # nothing is to be seen
     found = _with_markers_once(_without_groups(found))
-    for number, name in enumerate(re.findall(r'\bid="([^"]*)"', found)):
-        found = re.sub(rf'(?<=[#"]){name}(?=[")])', f"{prefix}-{number}", found)
+    ids: dict[str, int] = {}
+    found = re.sub(
+        r'(\bid="|xlink:href="#|url\(#)([^")]*)',
+        lambda each: f"{each[1]}{prefix}-{ids.setdefault(each[2], len(ids))}",
+        found,
+    )
     found = re.sub(r'clip-path="([^"]*)" style="([^"]*)"', r'style="\2; clip-path: \1"', found)
     found = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda each: _short(each.group()), found)
     found = found.replace(INK, "currentColor").replace(GRID, "var(--grid)")
