@@ -100,7 +100,7 @@ def test_an_index_comes_with_it_and_nothing_else(kept, site, tmpdir, indexed):
     site.undo(site.commit(u'c', u'a')[-1])
     kept.back_up(site)
     kept.recover(tmpdir.mkdir('restored').join('again.fs'))
-    assert ['again.fs', 'again.fs.index'] == sorted(
+    assert ['again.fs', 'again.fs.index', 'blobs'] == sorted(
         each.basename for each in tmpdir.join('restored').listdir())
     whole = site.copy_to(tmpdir.join('whole.fs'))
     FileStorage(whole.path).close()

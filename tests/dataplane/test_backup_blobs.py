@@ -59,6 +59,15 @@ def test_a_restore_has_the_blobs_of_the_database(kept, site, tmpdir):
     assert 'two' == open(BlobSite(tmpdir.join('restored')).blob('second')).read()
 
 
+def test_a_restore_without_blobs_tells_its_server_that_there_are_none(kept, tmpdir):
+    """Without the file it would look for one in all of the data file before it starts."""
+    site = BlobSite(tmpdir.mkdir('without'))
+    site.commit(u'a')
+    kept.back_up(site)
+    assert {} == restored(kept, tmpdir)[1]
+    assert ['.layout'] == os.listdir(str(tmpdir.join('restored', 'blobs')))
+
+
 def test_a_backup_copies_only_blobs_that_the_folder_lacks(kept, site, monkeypatch):
     kept.back_up(site)
     site.upload(first=b'one again', third=b'three')

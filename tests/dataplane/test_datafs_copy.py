@@ -133,6 +133,14 @@ def test_blobs_come_with_it(site, target, tmpdir):
     assert blobs.join('.layout').read() == copied.join('.layout').read()
 
 
+def test_a_copy_without_blobs_tells_its_server_that_there_are_none(site, target, tmpdir):
+    """Without the file it would look for one in all of the data file before it starts."""
+    store(site, tmpdir.join('blobs'))
+    copy(site.path, str(target), ignore)
+
+    assert ['.layout'] == os.listdir(str(target.dirpath('blobs')))
+
+
 @pytest.fixture
 def uploads(tmpdir):
     made = BlobSite(tmpdir.mkdir('uploads'))

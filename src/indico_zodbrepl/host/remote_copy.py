@@ -262,7 +262,7 @@ class _Job(FilesReceiver):
         ]
         _remove_others(folder, {each.name for each in found})
         lacking = sum(each.bytes for each in self.lacking(found))
-        if found and not (folder / LAYOUT).exists():
+        if not (folder / LAYOUT).exists():
             self.again(self.fetch_ranges, [(Range(LAYOUT), folder / LAYOUT)])
         check_space(self._target, lacking)
         return (len(found), lacking) if self.fetch(found) else None

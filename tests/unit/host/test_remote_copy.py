@@ -112,6 +112,15 @@ def test_blobs_come_with_it_and_those_that_are_there_stay(hosts: TwoHosts) -> No
     assert (4, 0) == (again.blobs, again.blob_bytes)
 
 
+def test_a_copy_without_blobs_tells_its_server_that_there_are_none(hosts: TwoHosts) -> None:
+    layout = hosts.cluster.node("b").data_directory / "blobs/.layout"
+    layout.parent.mkdir()
+    layout.write_text("bushy")
+    copied(hosts, source(hosts))
+    blobs = hosts.cluster.node("a").data_directory / "blobs"
+    assert {".layout": "bushy"} == {path.name: path.read_text() for path in blobs.iterdir()}
+
+
 def blobs_of(hosts: TwoHosts, name: str) -> dict[str, int]:
     folder = hosts.cluster.node(name).data_directory
     return {each.name: each.bytes for each in node_files.blobs_in(folder)}

@@ -150,7 +150,8 @@ class Store(object):
 
     def restore(self, kept, folder):
         """Copy blobs to a new blob folder; their content is verified.  Raises NotWhole."""
-        made = set()
+        made = set([folder])
+        _make_folder(folder)
         if kept:
             self._count.begin('files', sum(each.bytes for each in kept))
         for each in kept:
@@ -165,10 +166,9 @@ class Store(object):
                 raise NotWhole('%s: %s' % (self._at(each.path), error.strerror))
             if digest != each.sha256:
                 raise NotWhole('%s was changed since it was made' % self._at(each.path))
-        if kept:
-            disk.write_file(os.path.join(folder, MARKER), [LAYOUT_NAME])
-            for each in made:
-                disk.sync_folder(each)
+        disk.write_file(os.path.join(folder, MARKER), [LAYOUT_NAME])
+        for each in made:
+            disk.sync_folder(each)
 
     def sweep(self):
         """Remove the files that no list names, also incomplete ones; return their number."""

@@ -116,7 +116,7 @@ class Blobs(object):
         Returns the number of bytes copied; None if the blob is gone, as after a pack.
         """
         source, copied = os.path.join(self.folder, name), os.path.join(target, name)
-        self._copy_marker(target)
+        self.copy_marker(target)
         try:
             size = os.path.getsize(source)
             if os.path.exists(copied) and os.path.getsize(copied) == size:
@@ -135,7 +135,7 @@ class Blobs(object):
         Its folder stays: a server may be about to put a file there.
         """
         source, moved = os.path.join(self.folder, name), os.path.join(target, name)
-        self._copy_marker(target)
+        self.copy_marker(target)
         _make_folder(disk.parent(moved))
         if os.path.exists(moved) and os.path.samefile(source, moved):
             os.unlink(source)  # a pack has linked it there; a rename would leave both names
@@ -150,7 +150,7 @@ class Blobs(object):
         source, moved = os.path.join(self.folder, name), os.path.join(target, name)
         if not os.path.exists(source):
             return
-        self._copy_marker(target)
+        self.copy_marker(target)
         if not _is_same(source, moved):
             _make_folder(disk.parent(moved))
             disk.copy_file(source, moved)
@@ -161,7 +161,11 @@ class Blobs(object):
             folder = disk.parent(folder)
         disk.sync_folder(folder)
 
-    def _copy_marker(self, target):
+    def copy_marker(self, target):
+        """Copy the file that says how a server arranged the folder, if one has, to another folder.
+
+        Before it starts, a server looks for blobs in all of its data file unless it finds this file.
+        """
         marker, copied = (os.path.join(each, MARKER) for each in (self.folder, target))
         if os.path.exists(marker) and not os.path.exists(copied):
             _make_folder(target)

@@ -181,6 +181,7 @@ def _copy_blobs(source, target, last, progress):
         left += 0 if present.size(name) == size else size
     if left:
         _check_space(disk.parent(target), left)
+    blobs.copy_marker(folder)
     count, done = 0, total - left
     for name in _up_to(blobs, last):
         size = blobs.copy(name, folder)
