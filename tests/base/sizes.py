@@ -79,7 +79,9 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
     yield "bytes", cluster.size()
     if cluster.has_file and cluster.has_secondary:
         yield "first_synchronisation", cluster.catch_up("b")
+        yield "peaks_of_synchronisation", cluster.peaks()
     yield from restarting(cluster)
+    yield "in_app", cluster.in_app()
     if cluster.can("backup"):
         yield from backing_up(cluster)
     yield "statistics", cluster.timed("stats")
@@ -94,6 +96,8 @@ def figures(cluster: SizedCluster, gib: float) -> Iterator[tuple[str, Any]]:
         yield "peaks", cluster.peaks()
     yield "memory", cluster.memory()
     yield "disk", cluster.disk()
+    if cluster.can("restore"):
+        yield from restoring(cluster)
 
 
 def restarting(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
@@ -145,6 +149,18 @@ def failing_over(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
     yield "failover_steps", cluster.steps()
     yield "rejoin", cluster.timed("rejoin", "a", *REASON)
     yield "rejoin_steps", cluster.steps()
+
+
+def restoring(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
+    """Restore a node from a full backup of what it has; another one has lost its data."""
+    folder, node = str(cluster.folder / "backups"), "b" if cluster.has_secondary else "a"
+    cluster.timed("backup", "--to", folder)
+    yield "restored_bytes", cluster.size()
+    if cluster.has_secondary:
+        cluster.lose("a")
+    drop_caches()
+    yield "restore", cluster.timed("restore", node, "--from", folder, *REASON)
+    yield "restore_steps", cluster.steps()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -28,6 +30,10 @@ PATIENCE = 3600.0  # seconds until a node has caught up
 LOOK_SECONDS = 10.0
 AROUND = 10.0  # seconds of writing before and after what is timed
 BATCH = "50"  # events in a transaction, as large as the largest of users; thousands without it
+IN_APP = (
+    *("--test", "testReadConferenceRoomsThroughput", "--test", "testWriteConferencesThroughput"),
+    *("--caches", "cold", "--caches", "hot"),
+)
 PROGRAMS = Path(__file__).resolve().parents[1] / "python27"
 FILES = ("zeo", "zrs")
 STORAGES = {
@@ -149,6 +155,11 @@ class SizedCluster(ClusterOfKind):
         self.die("a")
         self.timed("node", "start", "b")
 
+    def lose(self, node: str) -> None:
+        """Stop a node and remove its data."""
+        self.timed("node", "stop", node)
+        shutil.rmtree(self.cluster.node(node).data_directory)
+
     def commit(self, name: str, count: int) -> None:
         """Commit some objects of 1 KB, one after the other."""
         subprocess.run(
@@ -179,6 +190,19 @@ class SizedCluster(ClusterOfKind):
         finally:
             writer.end()
             moments += sorted(each.ended for each in writer.attempts() if each.acknowledged)
+
+    def in_app(self) -> dict[str, float]:
+        """The rates of Indico's own tests, a second, by test and caches; medians of the rounds."""
+        done = commands.run(
+            ["-c", str(self.path), "bench", "in-app", "--json", *IN_APP],
+            self.home,
+            seconds=LONGEST,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {
+            f"{each['test']} {each['parameters']['caches']}": each["metrics"]["rate"]["median"]
+            for each in json.loads(done.stdout)["summary"]
+        }
 
     def peaks(self) -> dict[str, int]:
         """The most memory that each server has had since it started, in bytes."""
