@@ -30,7 +30,7 @@ sys.path[:0] = [
 ]
 
 import kept_lines  # noqa: E402
-from size_tables import GIB, room, table  # noqa: E402
+from size_tables import GIB, rates, room, table  # noqa: E402
 from sized_cluster import STORAGES, SizedCluster, disk_rate, drop_caches  # noqa: E402
 
 REASON = ("--reason", "to measure it")
@@ -41,7 +41,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--gib", type=float, nargs="+", default=[0.25, 1.0, 4.0])
     options.add_argument("--storages", nargs="+", choices=list(STORAGES), default=["zrs"])
-    chosen = kept_lines.chosen(options, table, room)
+    chosen = kept_lines.chosen(options, table, rates, room)
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
     for gib, storage in itertools.product(chosen.gib, chosen.storages):
         with tempfile.TemporaryDirectory(prefix="zodbrepl-sizes-") as name:

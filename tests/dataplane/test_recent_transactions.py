@@ -118,7 +118,7 @@ def test_of_several_threads_that_want_the_same_digest_one_computes_it(tmpdir, mo
     recorder = recent_transactions.record(storage)
     computed, answers, begun, go_on = [], [], threading.Event(), threading.Event()
 
-    def slow(path, tid, with_digest=False):
+    def slow(path, tid, with_digest=False, landmarks=None):
         computed.append(tid)
         begun.set()
         go_on.wait(60)

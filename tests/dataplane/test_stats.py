@@ -15,7 +15,8 @@ from ZODB.serialize import ObjectWriter
 from blob_sites import BlobSite
 from conversions import convert, history, sqlite_conf
 from data_files import Site
-from indico_zodbrepl.dataplane.stats import program, walks, walks
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.stats import program, walks
 from indico_zodbrepl.dataplane.stats.sums import Sums, class_of
 from neo_clusters import NEOCluster
 from zeo_servers import ZEOServer
@@ -192,6 +193,25 @@ def test_what_was_undone_back_to_an_older_state_counts_with_that_states_size(tmp
     assert before.objects == after.objects
     assert before.bytes - after.bytes > 400
     assert max(each['bytes'] for each in largest) < 400
+
+
+def test_a_file_is_read_a_few_times_at_most(tmpdir, monkeypatch):
+    """Each record was read with 128 KB around it: 433 s for 11 GB."""
+    site = Site(tmpdir.join('Data.fs'))
+    db = ZODB.DB(site.open())
+    with db.transaction() as connection:
+        connection.root().update((number, PersistentMapping(text=b'x' * 5000)) for number in range(300))
+    db.close()
+    read, raw = [], DataFile.raw
+
+    def noted(self, position, length):
+        read.append(length)
+        return raw(self, position, length)
+    monkeypatch.setattr(DataFile, 'raw', noted)
+    sums, _, _ = walks.walk_file(site.path, 3, quiet)
+
+    assert 301 == sums.objects
+    assert sum(read) < 4 * os.path.getsize(site.path)
 
 
 def test_an_empty_file_holds_nothing(tmpdir):

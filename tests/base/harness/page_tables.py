@@ -68,6 +68,7 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
     "sizes": lambda: size_tables.table(_sizes()),
+    "rates-by-size": lambda: size_tables.rates(_sizes()),
     "room": lambda: size_tables.room(_sizes()),
     "measured": lambda: storage_tables.measured(KEPT),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),

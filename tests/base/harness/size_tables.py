@@ -25,6 +25,19 @@ ROWS = (
     ("failover", "`failover`, 20 transactions exported"),
     ("rejoin", "`rejoin` of the former primary"),
     ("clone", "`clone`"),
+    ("restore", "`restore` of the packed database"),
+)
+READS, WRITES = "testReadConferenceRoomsThroughput", "testWriteConferencesThroughput"
+IN_APP = (
+    (f"{READS} cold", "reads of a conference's room, cold caches"),
+    (f"{READS} hot", "the same, hot caches"),
+    (f"{WRITES} cold", "modifications of a conference, cold caches"),
+    (f"{WRITES} hot", "the same, hot caches"),
+)
+COMMITS = (
+    ("commits_before_pack", "commits of one client before a pack"),
+    ("commits_during_pack", "the same, during it"),
+    ("commits_after_pack", "the same, after it"),
 )
 
 
@@ -34,15 +47,31 @@ def table(lines: Lines) -> Cells:
         (what, *(f"{each[key]:.2f}" if key in each else "-" for each in lines))
         for key, what in ROWS
     ]
-    columns = (f"{_storage(each)}, {each['bytes'] / GIB:.2f} GiB" for each in lines)
-    return Cells(("seconds", *columns), rows)
+    return Cells(("seconds", *_columns(lines)), rows)
+
+
+def rates(lines: Lines) -> Cells:
+    """Return how often a second Indico reads and modifies, and clients commit, as ``table``."""
+    rows = [
+        *((what, *(_rate(each.get("in_app", {}), key) for each in lines)) for key, what in IN_APP),
+        *((what, *(_rate(each, key) for each in lines)) for key, what in COMMITS),
+    ]
+    return Cells(("a second", *_columns(lines)), rows)
+
+
+def _columns(lines: Lines) -> Sequence[str]:
+    return [f"{_storage(each)}, {each['bytes'] / GIB:.2f} GiB" for each in lines]
+
+
+def _rate(found: Mapping[str, Any], name: str) -> str:
+    return f"{found[name]:,.0f}" if name in found else "-"
 
 
 def room(lines: Lines) -> Cells:
     """Return what each storage takes of the disk (GiB) and of the memory (MiB), by size.
 
     The disk is measured after all operations, with what a pack and a recovery export leave; the
-    memory too.
+    memory too, except the most that a follower had in its first synchronisation.
     """
     rows = [
         (
@@ -53,11 +82,12 @@ def room(lines: Lines) -> Cells:
                 _of(each.get("memory", {}), program, MIB, 0)
                 for program in (f"node-{PRIMARY}", f"node-{FOLLOWER}", INDICO)
             ),
+            _of(each.get("peaks_of_synchronisation", {}), f"node-{FOLLOWER}", MIB, 0),
         )
         for each in lines
     ]
     disk = ("database, GiB", "disk of one node, GiB", "of the other")
-    memory = ("memory of one server, MiB", "of the other", "of an Indico")
+    memory = ("memory of one server, MiB", "of the other", "of an Indico", "most, in a first copy")
     return Cells(("storage", *disk, *memory), rows)
 
 

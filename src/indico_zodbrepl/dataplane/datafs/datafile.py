@@ -24,6 +24,7 @@ from indico_zodbrepl.dataplane.datafs.records import (
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 WINDOW = 65536  # bytes
+BEHIND = 1024  # bytes of a window after what is read backwards: the class follows a record's header
 PATIENCE = 1.0  # seconds that a pack has to put its result in place
 PAUSE = 0.02
 
@@ -127,7 +128,7 @@ class DataFile(object):
         if length > WINDOW // 2:
             return self.whole(position, length)
         backwards = self._window and at < 0
-        begin = max(0, position + length - WINDOW) if backwards else position
+        begin = max(0, position + length + BEHIND - WINDOW) if backwards else position
         self._window = self.whole(begin, min(WINDOW, self.end - begin))
         self._begin = begin
         return self._window[position - begin:position - begin + length]

@@ -8,7 +8,7 @@ import threading
 from ZODB.FileStorage import FileStorage
 
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
-from indico_zodbrepl.dataplane.datafs.membership import look_up
+from indico_zodbrepl.dataplane.datafs.membership import Landmarks, look_up
 from indico_zodbrepl.dataplane.datafs.packs import note_pack
 from indico_zodbrepl.dataplane.server.status import inside
 from indico_zodbrepl.dataplane.zrs.repairs import BEGINNING, beginning_of
@@ -110,6 +110,7 @@ class TransactionRecorder(object):
         self._storage = storage
         self._capacity = capacity
         self._lock = threading.Lock()
+        self._landmarks = Landmarks()
         # Locks of the digests that are computed now, by transaction.
         self._digesting = {}
         finish = storage.tpc_finish
@@ -131,7 +132,7 @@ class TransactionRecorder(object):
         further threads that request the same digest wait for it.
         """
         if not with_digest:
-            return look_up(self._storage.getName(), tid)
+            return look_up(self._storage.getName(), tid, False, self._landmarks)
         with self._lock:
             digesting = self._digesting.setdefault(tid, threading.Lock())
         try:
@@ -139,7 +140,7 @@ class TransactionRecorder(object):
                 digested = self._digested
                 if digested is not None and digested[0] == tid:
                     return digested[1]
-                answer = look_up(self._storage.getName(), tid, True)
+                answer = look_up(self._storage.getName(), tid, True, self._landmarks)
                 if answer[1] is not None:
                     self._digested = tid, answer
                 return answer
