@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo demo-hosts test test-chaos test-rest test-all test-indico scenarios faults chaos figures storage-figures size-figures commit-figures control-figures load-figures page-figures history-figures
+.PHONY: demo demo-hosts test test-chaos test-rest test-all test-indico scenarios faults chaos figures storage-figures size-figures commit-figures control-figures network-figures load-figures page-figures history-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -58,6 +58,10 @@ commit-figures:
 # What replication costs beside stock ZEO and zc.zrs, and primaries alone; takes fifty minutes.
 control-figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/base/controls.py --into var/figures/controls.jsonl
+
+# What a slow or lossy network between hosts costs commits; takes forty minutes.
+network-figures:
+	@trap : INT; ./bootstrap && bin/control-python tests/hosts/network_figures.py --into var/figures/network.jsonl
 
 # How fast conferences are loaded, by Indico's own calls one by one, in batches, and in bulk.
 load-figures:

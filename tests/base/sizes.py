@@ -144,7 +144,7 @@ def rate(moments: Sequence[float]) -> float:
 
 def failing_over(cluster: SizedCluster) -> Iterator[tuple[str, Any]]:
     """Lose the primary with commits that nobody else has, and let it rejoin."""
-    cluster.diverge(20)
+    yield "start_of_a_secondary", cluster.diverge(20)
     yield "failover", cluster.timed("failover", "b", *REASON)
     yield "failover_steps", cluster.steps()
     yield "rejoin", cluster.timed("rejoin", "a", *REASON)

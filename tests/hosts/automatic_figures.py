@@ -62,6 +62,7 @@ def main() -> None:
         each.add_argument("--synchronous", type=int, default=0)
         each.add_argument("--backend", default="zrs")
         each.add_argument("--round-trip", type=float, default=0.0, help="ms that the network adds")
+        each.add_argument("--loss", type=int, default=0, help="% of frames that each host loses")
     table = commands.add_parser("table", help="print the table of such files")
     table.add_argument("files", nargs="+", type=Path)
     given = options.parse_args()
@@ -78,6 +79,7 @@ def main() -> None:
             synchronous=given.synchronous,
             backend=given.backend,
             round_trip_ms=given.round_trip,
+            loss_percent=given.loss,
         )
         cluster.up()
         if given.command == "calm":
@@ -98,6 +100,7 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
             "fault": name,
             "lease": given.lease,
             "round_trip_ms": given.round_trip,
+            "loss_percent": given.loss,
             "synchronous": given.synchronous,
         }
         line = {**settings, "load": os.getloadavg()[0], **result}
@@ -154,11 +157,14 @@ def print_table(paths: list[Path]) -> None:
     found = defaultdict(list)
     for line in (line for path in paths for line in kept_lines.read(path)):
         settings = (line[each] for each in ("backend", "synchronous", "lease"))
-        found[*settings, line.get("round_trip_ms", 0.0)].append(line)
+        network = (line.get(each, 0.0) for each in ("round_trip_ms", "loss_percent"))
+        found[*settings, *network].append(line)
     console = Console(width=WIDTH)
-    for (backend, synchronous, lease, round_trip), lines in sorted(found.items()):
+    for (backend, synchronous, lease, round_trip, loss), lines in sorted(found.items()):
         title = f"{backend}, synchronous {synchronous}, lease {lease:g} s, "
-        console.print(f"{title}{round_trip:g} ms added to a round trip", highlight=False)
+        title += f"{round_trip:g} ms added to a round trip"
+        title += f", {loss} % of frames lost at each host" if loss else ""
+        console.print(title, highlight=False)
         console.print(failover_tables.rounds(lines), failover_tables.promises(lines))
 
 

@@ -37,7 +37,7 @@ def step(make: Callable[..., Single]) -> Callable[..., None]:
 @DRY_RUN
 @pass_app
 def start(app: App, *, name: str, force: bool, reason: str, dry_run: bool) -> None:
-    """Start node NAME in the role of its state file, and wait until it serves.
+    """Start node NAME in the role of its state file, and wait until its server listens.
 
     With --force (and --reason) it becomes the primary of a new epoch: only when you are
     certain that no other node is, because one that can't be seen would go on taking

@@ -113,7 +113,7 @@ def plan_failover(
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(
             f"failover to {new.name} refused; nothing was changed",
-            f"choose another node or repair this one; see {commands.zodbrepl('status')}",
+            f"{_remedy(new)}; see {commands.zodbrepl('status')}",
             tuple(findings),
         )
     after = states_after(cluster, snapshot, old, new)
@@ -124,6 +124,13 @@ def plan_failover(
     return Plan(
         "failover", new.name, old.name, reason, after[new.name].epoch, steps, lost, tuple(findings)
     )
+
+
+def _remedy(new: NodeStatus) -> str:
+    """Return what to do after a refusal: a server that was just started may still read its log."""
+    if new.reachable:
+        return "choose another node or repair this one"
+    return "wait until it answers, choose another node, or repair this one"
 
 
 def _all_down(situation: Situation) -> bool:
@@ -194,7 +201,8 @@ def _refuse_target(
         runs = "runs, but doesn't answer" if len(mute) == 1 else "run, but don't answer"
         return Refusal(
             f"no node can take over: {names} {runs} this host",
-            "check the network and the firewall between this host and the addresses in "
+            "wait if it has just been started, because it may still read its log; otherwise check "
+            "the network and the firewall between this host and the addresses in "
             f"{commands.path(cluster.source)}; if a server hangs: "
             f"{commands.zodbrepl('restart', mute[0])}",
             tuple(_unfit(situation, old.name)),

@@ -22,6 +22,7 @@ ROWS = (
     ("statistics", "`stats`"),
     ("pack", "`pack`"),
     ("longest_pause_of_pack", "longest pause between commits meanwhile"),
+    ("start_of_a_secondary", "start of a secondary without its primary, until it answers"),
     ("failover", "`failover`, 20 transactions exported"),
     ("rejoin", "`rejoin` of the former primary"),
     ("clone", "`clone`"),

@@ -148,12 +148,22 @@ class SizedCluster(ClusterOfKind):
         wait_until(has_everything, f"{node} has caught up", PATIENCE)
         return time.monotonic() - began
 
-    def diverge(self, count: int) -> None:
-        """Let the primary commit what the secondary never gets, and die.  Ends with b alone."""
+    def diverge(self, count: int) -> float:
+        """Let the primary commit what the secondary never gets, and die.  Ends with b alone.
+
+        Returns the seconds in which b starts until it answers; PostgreSQL reads its log first.
+        """
         self.timed("node", "stop", "b")
         self.commit("lost", count)
         self.die("a")
+        began = time.monotonic()
         self.timed("node", "start", "b")
+
+        def answers() -> bool:
+            return take_snapshot(self.cluster, LOOK_SECONDS).node("b").reachable
+
+        wait_until(answers, "b answers", PATIENCE)
+        return time.monotonic() - began
 
     def lose(self, node: str) -> None:
         """Stop a node and remove its data."""

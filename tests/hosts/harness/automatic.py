@@ -31,6 +31,7 @@ class Automatic(Three):
         synchronous: secondaries that acknowledge each commit.
         backend, more: of the cluster file; ``more`` are further lines.
         round_trip_ms: what the network adds to each round trip between two hosts.
+        loss_percent: how many frames each host loses, in each direction.
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class Automatic(Three):
         backend: str = "zrs",
         more: str = "",
         round_trip_ms: float = 0.0,
+        loss_percent: int = 0,
     ) -> None:
         self._lease = lease
         self._round_trip_ms = round_trip_ms
+        self._loss_percent = loss_percent
         lines = (
             "automatic true",
             f"lease {lease:g}",
@@ -56,13 +59,15 @@ class Automatic(Three):
             more,
         )
         super().__init__(lab, "tls", backend=backend, section="\n".join(lines))
-        self._slow()
+        self._impair()
 
-    def _slow(self) -> None:
-        """Delay each frame at both of its hosts, so that a round trip is delayed four times."""
-        if self._round_trip_ms:
-            for host in self.lab:
+    def _impair(self) -> None:
+        """Delay and lose frames at both of their hosts: a round trip is delayed four times."""
+        for host in self.lab:
+            if self._round_trip_ms:
                 self.lab.network.slow(host.name, delay_ms=self._round_trip_ms / 4)
+            if self._loss_percent:
+                self.lab.network.lossy(host.name, self._loss_percent)
 
     def up(self) -> None:
         """Start all programs of all hosts, and wait until the cluster is whole."""
@@ -73,7 +78,7 @@ class Automatic(Three):
     def heal(self) -> None:
         """Undo all faults: every host, agent and program runs."""
         self.lab.network.heal()
-        self._slow()
+        self._impair()
         for host in self.lab:
             if host.is_on:
                 host.thaw()

@@ -394,6 +394,13 @@ def test_nobody_takes_over_who_can_t(
     assert refusal(target=target, **{**DEAD, **changes}).notice.startswith(expected)
 
 
+def test_one_may_wait_for_a_node_that_does_not_answer_yet() -> None:
+    away = refusal(target="b", **{**DEAD, "servers": {**DEAD["servers"], "b": REFUSED}})
+    assert away.hint.startswith("wait until it answers, choose another node, or")
+    full = refusal(target="b", **{**DEAD, "free": {"b": 1024}})
+    assert full.hint.startswith("choose another node or repair")
+
+
 def test_an_empty_node_does_not_take_over_while_another_one_has_data() -> None:
     empty = server("b", 0, node="c", connected=False)
     refused = refusal(STAR, "c", **star_dead(servers={"c": empty}))
