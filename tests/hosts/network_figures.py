@@ -24,7 +24,11 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "base/harness")]
+sys.path[:0] = [
+    str(HERE / "harness"),
+    str(HERE.parent / "base/harness"),
+    str(HERE.parent / "integration"),
+]
 
 import kept_lines  # noqa: E402
 from network_tables import NETWORKS, Network, table  # noqa: E402
