@@ -36,6 +36,7 @@ from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_miss
 from indico_zodbrepl.dataplane.client.snapshots import bind_transactions
 from indico_zodbrepl.dataplane.client.sqlite import make_table_at_once
 from indico_zodbrepl.dataplane.client.sqlite_blobs import remove_unused_files, sync_blobs
+from indico_zodbrepl.dataplane.client.sqlite_packs import let_others_commit
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 from indico_zodbrepl.dataplane.client.transactions import (
     AUTOMATIC_PATIENCE,
@@ -128,6 +129,7 @@ class IndicoStorage(object):
                 self._owns_liveness = True
             if is_on_sqlite(base):
                 make_table_at_once(base._adapter)
+                let_others_commit(base._adapter)
                 sync_blobs(base)
                 self.pack = self._ready(functools.partial(_pack, base))
             elif isinstance(base, RelStorage) and isinstance(base.blobhelper, CacheBlobHelper):
