@@ -22,6 +22,7 @@ import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, running, settled, wait_until
 from operations import last_entry, senders, succeed, what_a_plan_could_change
+from seeing_client import Client
 from storage_writer import Writer
 
 from indico_zodbrepl.backends import backend_of, native_of
@@ -84,26 +85,12 @@ transaction.commit()
 print(committed_at.server)
 db.close()
 """
+# More than `wal_keep_size`, and too little for a checkpoint.
+MUCH_LOG = (
+    "SELECT count(pg_logical_emit_message(false, 'much', repeat('x', 1000000))) "
+    "FROM generate_series(1, 330)"
+)
 CHAOS_CLIENT = Path(__file__).parents[1] / "chaos/python27"
-
-
-# Says what it sees of an object whenever it is told to; a line each.
-SEES = """
-import sys, time, transaction, ZODB, ZODB.config
-connection = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1])).open()
-while sys.stdin.readline():
-    seen = None
-    while seen is None:
-        try:
-            transaction.begin()
-            seen = connection.root()[sys.argv[2]]['is']
-        except Exception as error:
-            sys.stderr.write('%s: %s\\n' % (type(error).__name__, error))
-            transaction.abort()
-            time.sleep(0.1)
-    sys.stdout.write(seen + '\\n')
-    sys.stdout.flush()
-"""
 
 
 def missing(backend: str) -> str:
@@ -214,40 +201,6 @@ def opened_alone(pair: ClusterUnderTest) -> list[int]:
             ):
                 found.append(pid)
     return found
-
-
-class Client:
-    """A client that sees an object whenever it is asked to, and does nothing in between."""
-
-    def __init__(self, pair: ClusterUnderTest, key: str) -> None:
-        self._process = subprocess.Popen(
-            [pair.installation.python27, "-c", SEES, Layout(pair.cluster).zodb_conf, key],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=pair.folder,
-            env=pair.installation.environment27(),
-        )
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def freeze(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-
-    def sees(self) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return self._process.stdout.readline().strip()
 
 
 def kill_while_the_data_are_open(pair: ClusterUnderTest, *arguments: str) -> None:
@@ -482,6 +435,31 @@ def test_a_failover_exports_what_only_the_old_primary_has_and_rejoin_does_not_ag
     assert f"the same was exported before, to {tail}" in succeed(pair, "rejoin", old)
     assert str(tail) == last_entry(pair).figures["exported_to"]
     assert {tail} == {*Layout(pair.cluster).lost_tails.glob("*")} - before
+    wait_until_healthy(pair)
+    wait_until(lambda: held_by(pair, old) == held_by(pair, new), "both hold the same")
+
+
+@pytest.mark.parametrize("pair", ENGINES[:1], indirect=True)
+def test_a_postgresql_node_that_has_removed_log_which_a_rewind_needs_gets_a_new_copy(
+    pair: ClusterUnderTest,
+) -> None:
+    old, new = roles(pair)
+
+    def tell(statement: str) -> None:
+        sql.command(pair.cluster, pair.cluster.node(old), time.monotonic() + PATIENCE, statement)
+
+    tell("CHECKPOINT")  # the last one that both have
+    tell(MUCH_LOG)
+    wait_until_healthy(pair)
+    servers = servers_of(pair, old)
+    freeze(senders(servers))
+    commit_what_is_lost(pair, old)
+    tell("CHECKPOINT")  # removes log
+    freeze(servers)
+    succeed(pair, "failover", new, "--reason", "a test")
+    said = succeed(pair, "rejoin", old)
+    assert "it gets a new copy: it has removed the log that a rewind needs" in said
+    assert 2 == last_entry(pair).figures["lost_transactions"]
     wait_until_healthy(pair)
     wait_until(lambda: held_by(pair, old) == held_by(pair, new), "both hold the same")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 
@@ -24,6 +25,21 @@ _LOST_CONNECTION = re.compile("connection|SSL SYSCALL|could not (send|receive)")
 _OLDEST_SEGMENT = "SELECT min(substr(name, 9)) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
 # pg_rewind's message if one history is the beginning of the other.
 NOTHING_TO_DO = "no rewind required"
+# Its message if a server has removed its log back to the last checkpoint that both have.
+LACKS_LOG = "could not find previous WAL record"
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What both logs show of a stopped server's history and another's.
+
+    Attributes:
+        contained: the other one has everything.
+        lacks_log: PostgreSQL can't rewind the server, because part of its log is gone.
+    """
+
+    contained: bool
+    lacks_log: bool = False
 
 
 def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
@@ -37,7 +53,7 @@ def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
     """
     if data.is_half_rewound(node):
         prepare_rewind(cluster, node, upstream)
-    elif is_contained(cluster, node, upstream):
+    elif compared(cluster, node, upstream).contained:
         data.let_follow(cluster, node)
         return [f"its history is a part of that of node {upstream.name}"]
     else:
@@ -62,16 +78,22 @@ def _refuse_own_transactions(cluster: Cluster, node: Node, upstream: Node) -> No
     )
 
 
-def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
-    """Return True if both logs show that a stopped server's history is part of another's.
+def compared(cluster: Cluster, node: Node, upstream: Node) -> Compared:
+    """Compare a stopped server's log with that of another one.
 
-    Return False also for a killed server: the content of its log is unknown before a recovery.
+    Of a killed server nothing is shown: the content of its log is unknown before a recovery.
     Raises OperatorError as ``prepare_rewind``, and if the data cannot be read.
     """
     prepare_rewind(cluster, node, upstream)
-    return programs.control_data(cluster, node)[
-        "Database cluster state"
-    ] == "shut down" and NOTHING_TO_DO in _rewind(cluster, node, upstream, "--dry-run")
+    if programs.control_data(cluster, node)["Database cluster state"] != "shut down":
+        return Compared(contained=False)
+    try:
+        said = _rewind(cluster, node, upstream, "--dry-run")
+    except OperatorError as error:
+        if LACKS_LOG in error.detail:
+            return Compared(contained=False, lacks_log=True)
+        raise
+    return Compared(contained=NOTHING_TO_DO in said)
 
 
 def only_here(cluster: Cluster, node: Node, upstream: Node) -> list[int]:

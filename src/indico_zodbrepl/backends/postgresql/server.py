@@ -54,9 +54,15 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
             data are unusable, or another process has them open.
     """
     clear(node)
-    if data.is_half_rewound(node) or rewinding.is_contained(cluster, node, upstream):
+    if data.is_half_rewound(node):
         yield Alone(None, contained=True)
         return
+    logs = rewinding.compared(cluster, node, upstream)
+    if logs.contained:
+        yield Alone(None, contained=True)
+        return
+    # A new copy then takes the place of a rewind.
+    gone = "it has removed the log that a rewind needs" if logs.lacks_log else ""
     with contextlib.ExitStack() as stack:
         try:
             conf = stack.enter_context(_serving(cluster, node, deadline))
@@ -67,7 +73,7 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
             why = "its recovery stands still, because its log is incomplete or damaged"
             found = Alone(None, contained=False, needs_copy=why)
         else:
-            found = Alone(conf, contained=False)
+            found = Alone(conf, contained=False, needs_copy=gone)
         yield found
 
 
