@@ -15,6 +15,8 @@ FORMAT = '%(asctime)s %(levelname)s %(name)s: %(message)s'
 # of it is logged by the server itself.
 CHATTY = ('ZEO.asyncio', 'zc.zrs.secondary', 'zc.zrs.reactor')
 
+WAITING = 'zodbrepl.waiting'  # the logger of clients that wait to commit
+
 _NUMBER = re.compile(r'\d+')
 
 
@@ -72,6 +74,7 @@ def log_to_stderr():
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(FORMAT))
     handler.addFilter(RepeatFilter('zc.zrs'))
+    handler.addFilter(RepeatFilter(WAITING))
     handler.addFilter(RefusalFilter())
     root = logging.getLogger()
     root.setLevel(logging.INFO)
