@@ -54,7 +54,7 @@ def test_a_storage_without_a_second_node_or_a_server_has_dashes() -> None:
 
 
 def test_the_kept_sizes_can_be_printed() -> None:
-    lines = read(KEPT / "sizes/storages.jsonl")
+    lines = read(KEPT / "sizes/zrs.jsonl")
     assert ("seconds", "zrs, 0.28 GiB", "zrs, 16.34 GiB") == table(lines).columns
     assert [
         ("zrs", "0.28", "0.26", "0.58", "37", "38", "102", "65"),

@@ -17,6 +17,7 @@ import failover_tables
 import figure_tables
 import file_tables
 import kept_lines
+import network_tables
 import size_tables
 import storage_tables
 from cells import Cells
@@ -33,8 +34,8 @@ def _failovers(name: str) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _sizes() -> list[dict[str, Any]]:
-    return kept_lines.read(KEPT / "sizes/storages.jsonl")
+def _sizes(name: str) -> list[dict[str, Any]]:
+    return kept_lines.read(KEPT / f"sizes/{name}.jsonl")
 
 
 TABLES: Mapping[str, Callable[[], Cells]] = {
@@ -67,9 +68,13 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "rounds-of-mariadb": lambda: failover_tables.rounds(
         _failovers("database-servers"), backend="relstorage-mariadb"
     ),
-    "sizes": lambda: size_tables.table(_sizes()),
-    "rates-by-size": lambda: size_tables.rates(_sizes()),
-    "room": lambda: size_tables.room(_sizes()),
+    "network": lambda: network_tables.table(kept_lines.read(KEPT / "network/commits.jsonl")),
+    "sizes": lambda: size_tables.table(_sizes("zrs")),
+    "rates-by-size": lambda: size_tables.rates(_sizes("zrs")),
+    "room": lambda: size_tables.room(_sizes("zrs")),
+    "one-size": lambda: size_tables.table(_sizes("storages")),
+    "rates-of-one-size": lambda: size_tables.rates(_sizes("storages")),
+    "room-of-one-size": lambda: size_tables.room(_sizes("storages")),
     "measured": lambda: storage_tables.measured(KEPT),
     "replication": lambda: storage_tables.replication(KEPT / "replication"),
     "replication-controls": lambda: storage_tables.replication(KEPT / "replication-controls"),
