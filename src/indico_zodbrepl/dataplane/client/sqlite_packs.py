@@ -1,4 +1,4 @@
-"""Client-side repair of RelStorage on SQLite: a pack lets others commit all the time.
+"""Client-side repair of RelStorage on SQLite: a pack lets others commit now and then.
 
 SQLite has one writer at a time.  RelStorage's pack writes its tables with statements that copy the
 ids of all objects, so the others wait for as long as one takes: 22 s with four million objects,
