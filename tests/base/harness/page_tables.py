@@ -62,6 +62,9 @@ TABLES: Mapping[str, Callable[[], Cells]] = {
     "rounds-with-a-delay-of-10-ms": lambda: failover_tables.rounds(
         _failovers("network-delay"), round_trip_ms=10.0
     ),
+    "rounds-with-a-delay-of-40-ms": lambda: failover_tables.rounds(
+        _failovers("network-delay"), round_trip_ms=40.0
+    ),
     "rounds-of-postgresql": lambda: failover_tables.rounds(
         _failovers("database-servers"), backend="relstorage-postgresql"
     ),
